@@ -1,7 +1,7 @@
-"""Client of the keeper. The keeper is a process that runs no code of task files or candidates. It does for a
-confined command what the command may not do itself: it calls model servers (it has the keys), opens the
-knowledge base, writes the files that the user named, and builds this program's native parts. `is_running` is
-False in a process that has no keeper.
+"""The side of the keeper that other processes use. The keeper is a process that runs no code of task files or
+candidates. It does for a confined command what the command may not do itself: it calls model servers (it has
+the keys), opens the knowledge base, writes the files that the user named, and builds this program's native
+parts. `is_running` is False in a process that has no keeper.
 
 Protocol: a connection is one end of a socket pair. It is handed to the keeper through its door, a socket that
 this process and its workers inherit. A message is a 4-byte big-endian length and a JSON object. The keeper
@@ -108,8 +108,8 @@ def seal() -> None:
 
 def take_environment() -> None:
     """Sets again, in this process, the environment variables that the command hid at its start, except API
-    keys of model servers: for a command that talks to databases or other machines itself. Does nothing
-    without a keeper (the helper process that holds these variables), or after `seal`."""
+    keys of model servers: for a command that talks to databases or other machines without the keeper. Does
+    nothing without a keeper (the helper process that holds these variables), or after `seal`."""
     if is_running():
         os.environ.update(ask({"do": "environment"}, SHORT_S).get("variables", {}))
 
@@ -261,9 +261,9 @@ class _Parent:
             os.close(self._handle)
 
     def follow(self, mark: int | None) -> None:
-        """Start watching for the end of the command's process: then the processes that it left behind, which
-        are recognized by `mark` (survivors.py), are killed, and this process exits. Where Linux has no pidfd,
-        the kernel kills only this process."""
+        """Starts to watch for the end of the command's process. When it has ended, the processes that it left
+        behind are killed (their `oom_score_adj` is `mark`; None: none are), and this process exits. Where
+        Linux has no pidfd, only this process is killed, by the kernel."""
         if self._handle is not None:
             threading.Thread(target=_follow, args=(self._handle, mark), daemon=True).start()
             return
@@ -281,8 +281,8 @@ class _Parent:
 def _live(serve: Serve, door: socket.socket, hidden: int, parent: _Parent, mark: int | None) -> NoReturn:
     """What the keeper's process does after the fork: call `serve` with its socket `door` and the descriptor
     `hidden` of what the command hid. It cannot be traced or dumped, and exits at once if that cannot be set
-    up; it ends after `parent`. `mark` is what processes of this command are recognized by (survivors.py),
-    None if there is none."""
+    up; it ends after `parent`. `mark` is the `oom_score_adj` by which confined processes of this command are
+    recognized, None if there is none."""
     try:
         _way.kept.clear()
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0:

@@ -56,9 +56,10 @@ def open_searching(
     kind: DeviceKind = "auto", gpu: str | None = None, **options: object
 ) -> Iterator[DeviceJudge]:
     """A context that gives a judge for a search, on the GPU of this machine (`kind` "cuda") or the emulated
-    device that stands for `gpu`; "auto" takes the GPU if there is one. `options` are fields of
-    `EvaluationOptions` with their values. On the emulated device its evaluations include a profile, which
-    costs nothing there. On a GPU they do not: the search asks for the profiles that it needs."""
+    device that stands for `gpu`; "auto" takes the GPU if there is one. `gpu` None stands for the default one.
+    `options` are fields of `EvaluationOptions` with their values. On the emulated device its evaluations
+    include a profile, which costs nothing there. On a GPU they do not: the search asks for the profiles that
+    it needs."""
     with open_judge(kind, gpu, **options) as judge:
         judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge

@@ -180,9 +180,9 @@ class AskTell:
         return replace(advice, options=tuple(options), left_out=left_out)
 
     def _why_not(self, facts: KernelFacts, parent: Candidate, technique: str) -> str | None:
-        """Why a technique is not to be advised for the kernel of `facts`, in a few words; None if it may be
-        of use. One that failed on `parent` may be tried there again, one that was correct and gained nothing
-        may not."""
+        """Why a technique is not to be advised for the kernel that `facts` describe, in a few words; None if
+        it may be of use. A technique that failed on `parent`, the candidate to be changed, may be tried there
+        again; one that was correct and gained nothing may not."""
         tried = {
             step.technique
             for step in self._tried

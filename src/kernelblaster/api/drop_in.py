@@ -139,8 +139,9 @@ def _modes(module: torch.nn.Module) -> tuple[bool, ...]:
 
 
 def _same_modes(given: GivenModule) -> list[list[bool]] | None:
-    """The modes in which the given module computes the same as when it was traced, each as `training` of it
-    and its parts; None if it does in training mode as well as for inference."""
+    """Returns the modes in which the given module computes the same as when it was traced. A mode is a list
+    of the `training` flags of the module and its parts. None if the module computes the same for training and
+    for inference."""
     parts = list(given.module.modules())
     before = _modes(given.module)
     if len(given.modes) != len(parts):
@@ -164,15 +165,18 @@ def _same_modes(given: GivenModule) -> list[list[bool]] | None:
 
 
 def _constants(original: torch.nn.Module, exported: Any, names: list[str]) -> dict[str, str]:
-    """The kernel's parameters that are no parameters or buffers of the original, but tensors that its
-    forward() makes or keeps elsewhere: by name, the attribute that has them in the optimized module."""
+    """Returns those tensors that the kernel takes as parameters although the original module does not have
+    them as parameters or buffers, since its forward() makes them or keeps them elsewhere. Each name is mapped
+    to the attribute that has the tensor in the optimized module."""
     own = {name for name, _ in original.named_parameters(remove_duplicate=False)}
     own |= {name for name, _ in original.named_buffers(remove_duplicate=False)}
     return {name: f"kernel_constants.c{at}" for at, name in enumerate(names) if name not in own}
 
 
 def _held(module: torch.nn.Module, places: Mapping[str, str]) -> SimpleNamespace:
-    """The tensors of `module` with these names, as the attributes that `places` says: `c0` and so on."""
+    """The tensors (parameters or buffers) of `module` that the kernel uses as constants, as attributes of one
+    object. `places` maps the name of each tensor to its place, whose last part is the attribute's name: `c0`
+    and so on."""
     state = dict(module.named_buffers()) | dict(module.named_parameters())
     return SimpleNamespace(**{place.rpartition(".")[2]: state[name] for name, place in places.items()})
 

@@ -153,9 +153,10 @@ def resume(
     that, its folder, or `last`; `runs` is the folder of runs, None for the user's own. `budget` is a new
     limit on the candidates judged, those judged before included; with it, a run that had ended is continued.
     `knowledge` is the URL of the run's knowledge base with its password, if it has one, since runs do not
-    record it. `usd` and `tokens` are new budgets for language models. `fleet` names the devices that judge,
-    such as `local`; None: the first one of this machine. `on_step` is called with a `Progress` after each
-    step. Raises KernelBlasterError if `budget` candidates are judged already."""
+    record it. `usd` and `tokens` are new limits on what language models may cost in the whole run, what they
+    have cost so far included; None leaves the old ones. `fleet` names the devices that judge, such as
+    `local`; None: the first one of this machine. `on_step` is called with a `Progress` after each step.
+    Raises KernelBlasterError if `budget` candidates are judged already."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         raise_budget(opened, budget, "python")
         models = models_of(opened, usd, tokens)

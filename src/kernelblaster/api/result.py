@@ -130,9 +130,9 @@ class OptimizeResult:
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What the run has changed in the knowledge base, as JSON data: for each technique the expected
-        speedup before and after the run, and the performance states that it added. None until the run has
-        ended."""
+        """What the run has changed in the knowledge base, as JSON data. "techniques" has the expected speedup
+        of each technique before and after the run, "states" the performance states that it added. None until
+        the run has ended."""
         return self._history.learned
 
     # To go on with

@@ -184,9 +184,9 @@ def search_run(
 def _search_once(
     run: Run, models: ModelUse | None, where: str, watch: Watch, fleet: FleetChoice | None
 ) -> Optimized:
-    """Searches as `search_run` does, without restarting a lost device. `where` is the address of the
-    knowledge base with its password. If the search was stopped early, only the best source is written into
-    the run's folder."""
+    """Searches in a run, or continues its search, and writes the results into the run's folder. If the device
+    is lost, DeviceLost is raised. `where` is the address of the knowledge base with its password. If the
+    search was stopped early, only the best source is written."""
     about = run.events[0].data
     search = Search.model_validate(about["search"])
     with (
@@ -205,8 +205,8 @@ def _search_once(
 
 @contextmanager
 def _judging(run: Run, watch: Watch, fleet: FleetChoice | None) -> Iterator[Judge]:
-    """A context with the judge of a search (it verifies and times candidates): on a device of this process,
-    or on the devices of `fleet`."""
+    """A context with the judge of a search (it verifies and times candidates): on the devices of `fleet` or,
+    if that is None, on a device of this process."""
     about = run.events[0].data
     device, gpu = about["device"], about["gpu"]
     checks = {name: about[name] for name in ("filter", "sanitize") if name in about}  # not in older runs

@@ -64,9 +64,10 @@ class AblationPlan(Record):
 
 
 class Ablation(WorkFolder):
-    """An open ablation in its folder: the plan, the results so far, and the jobs to do. `writing` takes the
-    folder's lock, which only one process can hold. Raises KernelBlasterError if the folder holds something
-    else."""
+    """An open ablation (searches of the same tasks in several ways, to compare these ways): its plan, its
+    results so far, and the searches to do. All is kept in `folder`. With `writing`, it is opened to be
+    continued and the folder is locked, so that no other process can do so; without, it can only be read.
+    Raises KernelBlasterError if the folder holds something else."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         super().__init__(folder, KIND, "ablation", writing=writing)
@@ -75,8 +76,9 @@ class Ablation(WorkFolder):
 
     @staticmethod
     def open(folder: Path, plan: AblationPlan | None = None) -> "Ablation":
-        """Opens the ablation in `folder` to continue it, or creates it from `plan`. Raises KernelBlasterError
-        if `plan` differs from the recorded one, or if there is neither an ablation nor a plan."""
+        """Opens the ablation in `folder` to continue it, or creates it from `plan`, which may be None if it
+        exists. Raises KernelBlasterError if `plan` differs from the recorded one, or if there is neither an
+        ablation nor a plan."""
         if is_ablation(folder):
             ablation = Ablation(folder, writing=True)
             if plan is not None and plan != ablation.plan:
@@ -114,12 +116,12 @@ class Ablation(WorkFolder):
         machines: Machines | None = None,
         store: str | None = None,
     ) -> None:
-        """Trains the knowledge bases that arms start from, then does the searches that have no result yet,
-        with `workers` processes. No search is started later than `seconds` from now (None: no limit); the
-        next call does the rest. `tell` is called with progress. With `apart`, code of tasks, which may crash
-        its process, never runs in this one. With `machines`, the devices of a fleet judge. `store` is the URL
-        of a shared database in which the judge's evaluations are kept for all who use it; None: they are kept
-        in the ablation's folder."""
+        """Trains the knowledge bases that arms (ways to search) start from, then does the searches that have
+        no result yet, with `workers` processes. No search is started later than `seconds` from now (None: no
+        limit); the next call does the rest. `tell` is called with progress. With `apart`, code of tasks,
+        which may crash its process, never runs in this one. With `machines`, the devices of a fleet judge;
+        None: those of this machine. `store` is the URL of a shared database in which the judge's evaluations
+        are kept for all who use it; None: they are kept in the ablation's folder."""
         with open_fleet(machines, self.plan.setup.device, self._run, tell) as dispatcher:
             until = None if seconds is None else time.monotonic() + seconds
             verdicts = store or self.folder / "verdicts"
@@ -150,7 +152,7 @@ class Ablation(WorkFolder):
 
     def _share(self, jobs: Sequence[Job], record: Tell) -> None:
         """For each of `jobs` without a result, take over the result of a job that did the same search in
-        another arm (studies have arms in common), and call `record` with it."""
+        another arm (several studies may compare the same way to search), and call `record` with it."""
         done = self.results
         known = {job.asks: done[job.key] for job in jobs if job.key in done}
         for job in jobs:
@@ -164,7 +166,8 @@ class Ablation(WorkFolder):
 
     def _training(self) -> list[Job]:
         """The jobs that search the first half of the tasks, to train knowledge bases: one for the GPU of the
-        study, and one for the GPU `elsewhere`, each only if an arm starts from it."""
+        study, and one for the GPU `elsewhere`, each only if an arm (way to search) starts from what was
+        learned there."""
         starts = {arm.start for study in self.studies for arm in study.arms}
         wanted: list[tuple[Start, str | None]] = []
         if "trained" in starts:

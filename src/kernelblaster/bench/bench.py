@@ -82,7 +82,7 @@ class Bench(WorkFolder):
         than `seconds` from now (None: no limit); the next call does the rest. `tell` and `tell_measured` are
         called with progress. With `apart`, code of tasks, which may crash its process, never runs in this
         one, even with a single worker. With `machines`, candidates are judged and measured on the devices of
-        a fleet."""
+        a fleet; None: on this machine."""
         until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.knowledge)
         done = self.record.results()

@@ -16,8 +16,10 @@ from kernelblaster.tasks.fitness import fitness_of
 
 
 class LeftOut(Record):
-    """A task of a suite that cannot be searched: its `name`, the `status` that a bench would give it (broken,
-    unfit, uncovered, died, or failed for an internal error) and the reason."""
+    """The record that a task of a suite cannot be searched, kept so that reports list it. `name` is the
+    task's; `reason` says why, in words. `status` is what the results of a bench call it: "broken" (cannot be
+    loaded), "unfit" (candidates cannot be judged), "uncovered" (the built-in code generator lacks an
+    operator), "died" (its code ended the process), or "failed" (an internal error)."""
 
     name: str
     status: Status
@@ -33,9 +35,9 @@ def covered(
     apart: bool = False,
 ) -> tuple[list[Entry], list[LeftOut]]:
     """Divides the tasks `entries` into those that can be searched with this setup and those that cannot.
-    Returns (the former, a `LeftOut` with the reason for each of the others), both in the given order. Each
-    task is loaded and checked, by `workers` processes; `tell` is called with the number checked so far.
-    Loading a task may crash its process; with `apart`, no task is loaded in this process."""
+    Returns (the tasks that can be searched, a `LeftOut` with the reason for each other task), both in the
+    given order. Each task is loaded and checked, by `workers` processes; `tell` is called with the number
+    checked so far. Loading a task may crash its process; with `apart`, no task is loaded in this process."""
     refused: dict[int, LeftOut | None] = {}
     for index, problem in _refusals(entries, setup, workers, apart):
         refused[index] = problem

@@ -119,8 +119,8 @@ def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
 
 def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobResult]) -> list[int]:
     """The seeds that count in the findings: as many as possible such that at least MOST_TASKS (a fraction) of
-    the tasks that the most complete seed has are searched in all arms with all of them. So a study that is
-    still searching its last seed reports the others. `results` are by arm, task and seed, as
+    the tasks that the most complete seed has are searched in all arms (ways to search) with all of them. So a
+    study that is still searching its last seed reports the others. `results` are by arm, task and seed, as
     `Ablation.results` has them."""
     done: dict[int, set[str]] = {
         seed: {
@@ -138,9 +138,10 @@ def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobR
 
 
 class _Searches:
-    """The searches of a study on the tasks that all arms have, and statistics of them. `results` are by arm,
-    task and seed; `budgets` say for each arm how many candidates a search may judge. The goal of a task is
-    the best speedup over its baseline that any of its searches reached."""
+    """The searches that a study compares, with the statistics that its report shows. Only tasks that were
+    searched in all arms (ways to search) count. `results` are by arm, task and seed; `budgets` say for each
+    arm how many candidates a search may judge. The goal of a task is the best speedup over its baseline that
+    any of its searches reached."""
 
     def __init__(
         self,
@@ -176,8 +177,8 @@ class _Searches:
         )
 
     def values(self, arm: str, measure: Measure) -> list[list[float]]:
-        """One number for each search of an arm, `measure`: a list for each task, which has one value for each
-        seed."""
+        """The value of `measure` ("best", "evaluations" or "tokens") for each search of an arm (way to
+        search): a list for each task, which has one value for each seed."""
         return [
             [self._value(arm, task, self._results[arm, task, seed], measure) for seed in self._seeds]
             for task in self.tasks
@@ -203,9 +204,9 @@ class _Searches:
         return float(evaluations_until(result.judged, REACHED * self._goals[task]) or self._budgets[arm])
 
     def _curve(self, arm: str) -> tuple[Interval, ...]:
-        """The progress of an arm's searches: after 1, 2, ... evaluations the best speedup so far as a
-        fraction of the goal (the best that any search of the task reached), as a geometric mean over the
-        tasks with its interval; empty without tasks. `arm` is its name."""
+        """The progress of the searches of an arm (way to search): after 1, 2, ... evaluations the best
+        speedup so far as a fraction of the goal (the best that any search of the task reached), as a
+        geometric mean over the tasks with its interval; empty without tasks. `arm` is its name."""
         if not self.tasks:
             return ()
         curves = {
@@ -269,8 +270,8 @@ def _answer(claim: Claim, searches: _Searches) -> StudyAnswer:
 
 
 def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
-    """The bounds of the ratio, inverted if the claim is `fewer`, so that above 1 means that the claim
-    holds."""
+    """Returns (lower end, upper end) of the ratio's confidence interval, in the direction of the claim: above
+    1 means that the claim holds. For a claim of "fewer", the inverse of the ratio is taken."""
     return (1 / ratio.high, 1 / ratio.low) if claim.direction == "fewer" else (ratio.low, ratio.high)
 
 

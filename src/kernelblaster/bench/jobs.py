@@ -81,8 +81,9 @@ class Setup(Record):
 
 
 class Job(Record):
-    """One search of one task (`entry`) with one seed, as `setup` says. `arm` is "bench" in a bench; in an
-    ablation it names the study and the arm (way to search) that the search belongs to."""
+    """The unit of work of a bench or an ablation: one search of one task (`entry`) with one seed, as `setup`
+    says. `arm` is "bench" in a bench; in an ablation it names the study and the arm (way to search) that the
+    search belongs to."""
 
     arm: str
     entry: Entry
@@ -120,10 +121,10 @@ class Job(Record):
 
 
 class Spent(Record):
-    """What a search cost, as it is recorded. `evaluations` is the number of candidates judged,
-    `device_seconds` how long the device was in use, `seconds` the wall-clock time. `tokens` and `usd`
-    (dollars) are for language models; `usd` is None if the price of a model is unknown. `estimated`: tokens
-    were estimated, because no server counted them. The property `cost` has the same as a `Cost`."""
+    """What a search cost, recorded with its result so that ways to search can be compared by cost.
+    `evaluations` is the number of candidates judged, `device_seconds` how long the device was in use,
+    `seconds` the wall-clock time. `tokens` and `usd` (dollars) are for language models; `usd` is None if the
+    price of a model is unknown."""
 
     evaluations: int
     device_seconds: float
@@ -195,8 +196,8 @@ class Measured(Record):
 
 
 def result_of(job: Job, status: Status, reason: str = "") -> JobResult:
-    """Returns a result for a search of `job` that found no correct candidate: it has the job's key, arm,
-    task, group and seed, this `status` and `reason`, and None for all times."""
+    """Returns a result for a search of `job` that found no correct candidate: it has the job's key, arm (way
+    to search), task, group and seed, this `status` and `reason`, and None for all times."""
     return JobResult(
         job=job.key,
         arm=job.arm,

@@ -1,8 +1,8 @@
 """Final measurements of a bench: the best candidate of each search, judged again against each baseline.
 
-Candidate and baseline alternate within one measurement (judge/timing.py). A baseline is never another
-candidate. So the gain over the search's first candidate is not measured but computed: both candidates are
-judged against eager PyTorch, and the best one's speedup is divided by the first one's.
+Candidate and baseline are run in turns within one measurement. A baseline is never another candidate. So the
+gain over the search's first candidate is not measured but computed: both candidates are judged against eager
+PyTorch, and the best one's speedup is divided by the first one's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,10 +69,10 @@ class Measuring:
         return measurements
 
     def _beside(self, name: BaselineName, judge: Judge, task: Task, best: Candidate, job: str) -> Measured:
-        """Has the candidate `best` judged anew by `judge`, against the baseline called `name`. If the
-        baseline does not run, the outcome is "Absent"; `absent` is set only for a baseline of OPTIONAL, since
-        without eager PyTorch nothing is known of the candidate. `job` is the key of the search. Raises
-        DeviceLost, and CUDA errors."""
+        """Has the candidate `best` judged anew by `judge`, against the baseline called `name`; `job` is the
+        key of the search. If the baseline does not run, the outcome is "Absent". Only for optional baselines
+        (OPTIONAL), `absent` is then set, so that reports do not count this against the candidate; without
+        eager PyTorch, nothing is known of it. Raises DeviceLost, and CUDA errors."""
         try:
             return _measured(_evaluated(judge, task, best), name, job)
         except DeviceLost:
@@ -145,12 +145,14 @@ def measure_all(
     dispatcher: Dispatcher | None = None,
     workers: int = 1,
 ) -> Iterator[list[Measured]]:
-    """Judges the best candidate of each result once more, against each of `baselines` (see
-    `Measuring.measure`), on the kind of device that `job` names. Yields one list of measurements for each
-    result. `folder` is the bench's. With a `dispatcher`, `workers` processes work side by side, on the
-    devices of its fleet; without one, results are measured one after another. With `apart`, that is done in
-    another process, since code of a task may crash it. A result that crashed its process twice gets
-    measurements with the outcome `Died`."""
+    """Judges the best candidate of each of the `results` again, against each of `baselines`. Yields one list
+    of measurements for each result, as `Measuring.measure` makes them. `job` says on what kind of device;
+    `folder` is the bench's.
+
+    Without a `dispatcher` (which sends work to the devices of a fleet), results are measured one after
+    another, with `apart` in another process, since code of a task may crash it. With one, `workers` processes
+    measure on the devices of its fleet. If a result crashed its process twice, its measurements have the
+    outcome `Died`."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:

@@ -87,8 +87,8 @@ def of_light(us: float, floor_us: float) -> float:
 
 
 def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]:
-    """About `count` values of p for a fast_p curve, in equal ratios, including 1. They begin at 0.25 and end
-    above the largest speedup, at 4 or more."""
+    """About `count` values of p for a fast_p curve (the share of tasks with a speedup of more than p, over
+    p), in equal ratios, including 1. They begin at 0.25 and end above the largest speedup, at 4 or more."""
     top = max([4.0, *(speedup for speedup in speedups if speedup is not None)]) * 1.05
     return sorted({1.0, *(0.25 * (top / 0.25) ** (index / (count - 1)) for index in range(count))})
 

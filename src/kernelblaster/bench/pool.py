@@ -39,12 +39,12 @@ RESTARTS = 2  # of a device that was lost
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """How the jobs (searches of a task) of a bench are run: by `workers` processes, with the bench's `folder`
-    for runs and results. No job is started after `until` (a `time.monotonic`, in seconds; None: no limit).
-    `verdicts` is a folder or a database's URL where the judge's evaluations are kept, so that a candidate
-    which several searches try is judged once; None: they are not kept. With one worker, jobs run in this
-    process, unless `apart` is set: then they run in a process of their own, which the code of a task may
-    crash without harm to this one."""
+    """Settings for running the jobs (searches of a task) of a bench. At most `workers` processes do so; runs
+    and results are kept in the bench's `folder`. No job is started after `until` (a `time.monotonic`, in
+    seconds; None: no limit). `verdicts` is a folder or a database's URL where the judge's evaluations are
+    kept, so that a candidate which several searches try is judged once; None: they are not kept. With one
+    worker, jobs run in this process, unless `apart` is set: then they run in a process of their own, which
+    the code of a task may crash without harm to this one."""
 
     folder: Path
     workers: int
@@ -63,7 +63,8 @@ def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     emulated device it is half of the number of cores, because each search also compiles. On a GPU it is the
     same number, but at least 2 and at most 8, which is enough that the GPU need not wait for candidates. On a
     fleet it is two for each device, so that one search chooses its next candidate while that of the other is
-    judged, and at most eight for each core of this machine."""
+    judged, and at most eight for each core of this machine. `machines` are those of the fleet, None without
+    one."""
     cores = usable_cores()
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))
@@ -108,9 +109,9 @@ def search_all(
 
 
 def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None) -> None:
-    """Search the jobs once: in this process, in workers with an emulated device each, or in workers that
-    share a fleet or a GPU. Raises DeviceLost if the device is lost; jobs that ended before have been
-    reported."""
+    """Search each of the jobs once: in this process, or in workers. Workers on the emulated device have one
+    each; others share the devices of a fleet (by `dispatcher`) or, if that is None, a GPU. Raises DeviceLost
+    if the device is lost; jobs that ended before have been reported."""
     if dispatcher is not None:
         _search_in_workers(jobs, pool, tell, dispatcher)
     elif pool.workers == 1 and not pool.apart:
@@ -129,9 +130,9 @@ def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispat
 def _search_in_workers(
     jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None
 ) -> None:
-    """Search the jobs in worker processes, which have the dispatcher's devices judge their candidates;
-    without a dispatcher, each has a device of its own. A job whose worker crashed is tried once more alone,
-    then reported as `died`."""
+    """Search the jobs in worker processes, whose candidates are judged by the devices of the dispatcher
+    (which hands requests to a fleet's devices); without one, each worker has a device of its own. A job whose
+    worker crashed is tried once more alone, then reported as `died`."""
     messages = _Messages(tell)
     workers = min(pool.workers, len(jobs))
     if dispatcher is None:
@@ -151,8 +152,8 @@ def _search_in_workers(
 
 
 class _BusyDelta:
-    """Tells how long the devices of a dispatcher were in use since it last told so, by kind of work, in
-    seconds on average over its devices."""
+    """Tells how long the devices of a dispatcher (which hands requests to a fleet's devices) were in use
+    since the last time that it was asked: seconds by kind of work, on average over the devices."""
 
     def __init__(self, dispatcher: Dispatcher, tell: Tell) -> None:
         self._dispatcher = dispatcher
@@ -160,7 +161,8 @@ class _BusyDelta:
         self._told = Counter(dispatcher.busy)
 
     def tell(self) -> None:
-        """A message about what was done since the last call, if anything was."""
+        """Sends a message with the seconds by kind of work since the last call; none if the devices did
+        nothing."""
         now = Counter(self._dispatcher.busy)
         new, self._told = now - self._told, now
         if new:

@@ -50,9 +50,9 @@ class BenchPlan(Record):
 
 @dataclass(frozen=True)
 class Row:
-    """One planned search: one task with one seed. `result` is the result of that search. `measured` has the
-    final measurements of its best candidate by the name of the baseline, where "initial" is the search's
-    first candidate; empty if nothing was measured yet."""
+    """One planned search of a bench, as a line for reports: one task with one seed. `result` is the result of
+    that search. `measured` has the final measurements of its best candidate by the name of the baseline,
+    where "initial" is the search's first candidate; empty if nothing was measured yet."""
 
     result: JobResult
     measured: dict[str, Measured]

@@ -210,8 +210,8 @@ def _result(job: Job, run: Run, optimized: Optimized, start: float) -> JobResult
 
 
 def _without(job: Job, status: Status, reason: str, run: Run | None, start: float) -> JobResult:
-    """The result of a job without a candidate; `run` is None if none was created, `start` as for
-    `_result`."""
+    """The result of a job whose search found no correct candidate. `run` is its run, None if none was
+    created; `start` is the `time.monotonic` from which its seconds count."""
     return result_of(job, status, reason).model_copy(update={"spent": _spent(job, run, start)})
 
 

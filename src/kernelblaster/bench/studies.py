@@ -1,5 +1,5 @@
 """The ablation studies, each a list of arms (ways to search that are compared) with the claims of the paper
-about them. To add a study, or an arm to one, add an entry to STUDIES here."""
+about them. To add a study, or an arm to one, add an entry to STUDIES in this module."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -32,8 +32,8 @@ class Arm:
     budget_each: bool = False
 
     def search(self, common: Search) -> Search:
-        """Returns the options with which this arm searches: `common`, which all arms of the ablation have,
-        with the arm's own changes."""
+        """Returns the search options of this arm (way to search): those that all arms of the ablation have in
+        common (`common`), with the arm's own changes."""
         own = common.model_copy(update=self.settings)
         return (
             own.model_copy(update={"evaluations": own.evaluations * own.rollouts})
@@ -44,11 +44,11 @@ class Arm:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says about the arm `arm` in comparison with the arm `beside`. `measure` is what is
-    compared: "best" (the best speedup), "evaluations" (candidates judged until 95 % of the best speedup is
-    reached) or "tokens". `direction` is what `arm` has of it: "more", "fewer", or "little" difference. `size`
-    is the factor in the paper, None if it gives none. If `words` is empty, the paper makes no claim, and only
-    the ratio is reported."""
+    """What the paper says about one arm (way to search), `arm`, in comparison with another, `beside`; studies
+    test it. `measure` is what is compared: "best" (the best speedup), "evaluations" (candidates judged until
+    95 % of the best speedup is reached) or "tokens". `direction` is what `arm` has of it: "more", "fewer", or
+    "little" difference. `size` is the factor in the paper, None if it gives none. If `words` is empty, the
+    paper makes no claim, and only the ratio is reported."""
 
     arm: str
     beside: str

@@ -98,8 +98,8 @@ class TechniqueUsage:
         return sum(counts) / len(counts) if counts else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All these statistics as JSON data for reports, techniques and performance states sorted by how
-        often they were used."""
+        """These statistics as JSON data for reports, under the names of the attributes. Techniques and
+        performance states are sorted by how often they were tried."""
         return {
             "techniques": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.techniques)],
             "states": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.states)],
@@ -160,9 +160,9 @@ def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
 def _transitions(
     followed: Mapping[tuple[str, str], Uses], techniques: Mapping[str, Uses]
 ) -> list[Transition]:
-    """The pairs of techniques that followed each other, the largest median speedup first, never valid ones
-    last. `followed` has the attempts by (technique before, technique), `techniques` those of each technique
-    anywhere."""
+    """The pairs of techniques of which one was applied directly after the other, those with the largest
+    median speedup first; last come pairs without a correct candidate. `followed` has the attempts by
+    (technique before, technique), `techniques` those of each technique anywhere."""
     transitions = [
         Transition(
             before=before,

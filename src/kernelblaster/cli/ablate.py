@@ -139,9 +139,10 @@ def ablate(
 def _studied(
     suites: list[str], subset: int | None, setup: "Setup", workers: int, quiet: bool, apart: bool
 ) -> "tuple[list[Entry], list[LeftOut]]":
-    """The tasks of `suites` to search, `subset` of each group drawn from those that can be searched with
-    `setup` (None: all of them); and those that cannot. They are checked by `workers` processes, with `apart`
-    never in this one. Shows progress unless `quiet`. Raises BadTask if none can be searched."""
+    """Returns (the tasks of `suites` to search, the tasks that cannot be searched with `setup`). Of those
+    that can, `subset` are drawn from each group (None: all are taken). They are checked by `workers`
+    processes, with `apart` never in this one. Shows progress unless `quiet`. Raises BadTask if none can be
+    searched."""
     from kernelblaster.bench.coverage import covered
     from kernelblaster.bench.suite import entries_of, sample
 

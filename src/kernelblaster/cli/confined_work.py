@@ -22,10 +22,10 @@ from kernelblaster.store.run import first_event_of
 
 
 def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
-    """Returns what a command needs if language models take part as `use` says: (files and folders that it
-    reads, folders that it fills); both are empty if `use` is None. Makes the folders to fill, checks that the
-    models can be used, and tells the keeper (the helper process that calls them) the addresses of their
-    servers."""
+    """Returns (the files and folders that the command must read for language models, those that it fills), by
+    `use`, which says how models take part; both are empty if it is None. Makes the folders to fill, checks
+    that the models can be used, and tells the keeper (the helper process that calls them) the addresses of
+    their servers."""
     if use is None:
         return [], []
     check_models(use)

@@ -165,7 +165,7 @@ def _sources(result: "OptimizeResult") -> dict[str, str]:
 
 
 def _needed(result: "OptimizeResult") -> int:
-    """How many candidates the search had judged when it found the best one, that one included."""
+    """How many candidates the search had judged when it found the best one, the best one included."""
     return list(_sources(result)).index(result.candidate.code) + 1
 
 

@@ -180,8 +180,8 @@ def left(progress: "Progress") -> str:
 
 
 def _part(us: float, first: float, floor: float) -> float:
-    """How far `us` is on the way from `first`, the first candidate's time, to `floor`, the least that the GPU
-    allows, on a log scale, from 0 to 1. All times are in us."""
+    """How much of the way from the first candidate's time `first` to `floor`, the least that the GPU allows,
+    the time `us` has come, on a logarithmic scale: from 0 to 1. All times are in us."""
     return min(1.0, max(0.0, log(first / us) / log(first / floor)))
 
 

@@ -173,8 +173,8 @@ def resume(
 
 
 def _ended(run: Run) -> Outcome | None:
-    """The outcome of the best candidate of a run that has ended, with all its results, and of which nothing
-    more was asked; what it found and how to go on is printed. None if there is something to do."""
+    """If a run has ended with all its results and nothing more was asked of it: prints what it found and how
+    to continue it, and returns the outcome of its best candidate. None if there is something left to do."""
     history = History(run)
     whole = history.finished and history.learned is not None and (run.folder / "best.cu").is_file()
     if not whole or not all(taken for _, taken in asked_of(run.folder)):

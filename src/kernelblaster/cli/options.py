@@ -1,4 +1,5 @@
-"""Options that several commands have. Some are grouped as the fields of a dataclass (groups.py)."""
+"""Options that several commands have. Those that belong together are the fields of a dataclass, so that a
+command takes them as one argument."""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence

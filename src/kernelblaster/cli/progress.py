@@ -177,8 +177,8 @@ def _cut(text: str) -> Text:
 
 
 def _result_text(result: "JobResult") -> str:
-    """What a search of a bench came to, on one line: first, best and eager PyTorch's time in us, or why there
-    is none."""
+    """The result of one search of a bench on one line: the times in us of the first candidate, the best one
+    and eager PyTorch, or why there are none."""
     if result.status != "valid" or result.best_us is None:
         return f"{result.status}: {result.reason[:150]}"
     best = time_text(result.best_us, result.modelled)

@@ -198,8 +198,8 @@ def _value(value: Any) -> str:
 
 
 def _techniques(events: Sequence[RunEvent]) -> dict[str, str]:
-    """By the code of each candidate that a search made, the technique that made it; of the first one, where
-    the search began, that it is the first."""
+    """Maps the code (a hash) of each candidate that a search made to the name of the technique that made it;
+    for the search's first candidate, to a word that says so."""
     first = next((event.key for event in events if event.kind == "evaluation"), "")
     trials = (trial for event in events if event.kind == "batch" for trial in event.data.get("trials", ()))
     return {first: "first candidate"} | {trial["code"]: trial["technique"] for trial in trials}

@@ -91,8 +91,8 @@ def steer(
 
 
 def _cautions(run: Run, techniques: list[str], waits: bool) -> Iterator[str]:
-    """Yields sentences on what will not happen as it was asked: techniques of which neither the run nor the
-    shipped knowledge has heard, and whatever waits (`waits`) in a run that has ended."""
+    """Yields sentences that warn a person of requests without effect: techniques that neither the run nor the
+    shipped knowledge knows, and requests that wait (`waits`) although the run has ended."""
     from kernelblaster.knowledge.seed import shipped_techniques
 
     offered = [event.data for event in run.events if event.kind in ("proposals", "choice")]

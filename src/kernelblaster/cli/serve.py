@@ -40,8 +40,8 @@ def serve(
 ) -> None:
     """A page that shows searches while they run, and lets you stop, resume and steer them.
 
-    It reads the files that searches write, and slows none of them down. It can be reached from this machine
-    only, unless a token is given. Ctrl-C ends it; the searches go on.
+    The page is made from files that the searches write anyway, so watching does not slow a search down. Only
+    this machine can open it, unless you give a token. Ctrl-C ends the page, not the searches.
     """
     from kernelblaster.serve.server import Listening, read_token
     from kernelblaster.serve.server import serve as serve_pages

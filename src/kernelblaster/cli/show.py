@@ -177,15 +177,15 @@ def print_profile(profile: Profile) -> None:
 
 
 def _count(metric: Metric | None) -> str:
-    """A counter's value as text; empty if it was not counted."""
+    """Returns a counter's value as text; empty if it was not counted (None)."""
     if metric is None or not isinstance(metric.value, float):
         return ""
     return f"{metric.value:,.0f}" if metric.value.is_integer() else f"{metric.value:.1f}"
 
 
 def _speedup(speedup: Speedup) -> str:
-    """A speedup with its interval as text, and whether that is a confidence interval or the GPU model's
-    error."""
+    """A speedup with its interval as text, which says whether that is a confidence interval or the error of
+    the GPU model."""
     between = f"between {speedup.low:.3f} and {speedup.high:.3f}"
     if speedup.confidence is None:
         return f"{speedup.estimate:.3f}x modelled, {between} by the model's own error"
@@ -193,7 +193,7 @@ def _speedup(speedup: Speedup) -> str:
 
 
 def _value(metric: Metric) -> tuple[str, str]:
-    """The value of a metric as text, and its unit; nanoseconds become microseconds."""
+    """Returns (the value of a metric as text, its unit); nanoseconds become microseconds."""
     if not isinstance(metric.value, float):
         return metric.value, metric.unit
     if metric.unit == "ns":

@@ -89,9 +89,10 @@ def _is_source(entry: "os.DirEntry[str]") -> bool:
 
 
 def _shown_in(folder: Path, left: list[int]) -> tuple[bool, list[Path]]:
-    """(whether nothing in `folder` or below is hidden, the paths in it that may be granted: files, and
-    folders without anything hidden). `left` holds one number, how many entries may still be looked at;
-    entries beyond count as hidden. (False, []) if the folder cannot be read."""
+    """Looks into `folder`. Returns (True if nothing in it or below is hidden, the paths in it to which access
+    may be granted: files, and folders without anything hidden). `left` is a list of one number: how many
+    entries may still be looked at, beyond which entries count as hidden. (False, []) if the folder cannot be
+    read."""
     whole, shown = True, []
     try:
         entries = list(os.scandir(folder))

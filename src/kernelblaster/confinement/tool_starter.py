@@ -52,8 +52,8 @@ class StartedTool:
         return 0 if select.select([self._handle], [], [], 0)[0] else None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the tool's end, at most `timeout` seconds; returns 0 whatever its exit code. Raises
-        subprocess.TimeoutExpired."""
+        """Wait for the tool's end, at most `timeout` seconds (None: without limit); returns 0 whatever its
+        exit code. Raises subprocess.TimeoutExpired."""
         if not select.select([self._handle], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
         return 0

@@ -196,10 +196,10 @@ class EmulatedRunner(ReplayRunner):
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
-        """Sets for all later calls what the emulator draws at random where hardware leaves something open
-        (such as the order of warps), and its limits; both are fields of `draws`. The SM and warp counts in
-        `draws` are ignored; those of the device's GPU are used. With `restored`, global variables are reset
-        to their initial values before every call."""
+        """Sets, for all later calls, the random choices and the limits of the emulator. The fields of `draws`
+        say how it decides where hardware leaves something open, such as the order of warps. SM and warp
+        counts are not taken from `draws`, but from the device's GPU. With `restored`, global variables are
+        reset to their initial values before every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))

@@ -280,8 +280,8 @@ def _spills(
 
 
 def _excess(wanted: float, room: float) -> float:
-    """Cache model: accesses go repeatedly to `wanted` bytes, the cache has `room` bytes. Returns the fraction
-    of them (0 to 1) that miss."""
+    """Cache model: the fraction (0 to 1) of accesses that miss, if a kernel goes through `wanted` bytes again
+    and again and the cache holds `room` bytes."""
     return min(1.0, max(0.0, (wanted / room - HOLDS) / (LOSES - HOLDS)))
 
 

@@ -100,7 +100,7 @@ def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[P
 
 
 def _counted(depth: Depth) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What Nsight Compute is told to collect, as (metrics, sections), its options --metrics and --section.
+    """Returns (metrics, sections) for Nsight Compute to collect, for its options --metrics and --section.
     `depth` says how much: "quick", "usual" or "detailed"."""
     if depth == "quick":
         return METRICS + tuple(QUICK_METRICS), QUICK_SECTIONS

@@ -260,8 +260,10 @@ def launches_moved(here: Sequence[Argument], there: Sequence[Argument]) -> list[
 
 
 def _followed(answer: str, call: CallToRecord, moved: CallToRecord) -> SteppedCall:
-    """What came of a call that was followed to its end. `answer` has the number of instructions, the size of
-    the first process's launch list, and the lists of both."""
+    """Compares the two processes in which a call was executed instruction by instruction, at different
+    addresses (`call` and `moved`), and returns what was seen. `answer` has the number of instructions, the
+    size of the first process's launch list, and both lists. It is a finding if a list cannot be read, or if
+    the lists differ in more than addresses."""
     instructions, size, lists = answer.split("\n", 2)
     done = SteppedCall(instructions=int(instructions))
     try:

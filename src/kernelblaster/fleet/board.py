@@ -21,8 +21,8 @@ class DeviceEntry:
 
 
 class Board:
-    """The list of all devices of a fleet that commands use at the moment, by name, with what each works on
-    and for whom."""
+    """The list of all devices of a fleet that commands use at the moment, with what each works on and for
+    whom. `fleet status` prints it. Devices are found by name."""
 
     def __init__(self) -> None:
         self._entries: dict[str, DeviceEntry] = {}

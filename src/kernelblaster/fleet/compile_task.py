@@ -1,4 +1,5 @@
-"""Compiles a candidate on whichever machine this runs; needs neither a GPU nor PyTorch."""
+"""The function that a fleet runs on any of its machines to compile a candidate; it needs neither a GPU nor
+PyTorch."""
 
 from kernelblaster.fleet.compiled_object import CompiledObject, pack
 from kernelblaster.judge.compile import Binary, compile_candidate

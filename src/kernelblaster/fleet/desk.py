@@ -25,10 +25,11 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 @dataclass(eq=False)
 class Pending:
     """A request that waits for its answer. `client` is who asks; `search` is (client, hash of the task): one
-    client searches one task after another. `work` is the hash of what is to be done (`work_of` in
-    requests.py). `compiled` is the compiled candidate, None if there is none yet or none is needed. `since`
-    is when the request was made (a `time.monotonic`, in seconds). `alone` is set after a device's process was
-    lost with this request, or a batch with it failed: it is then sent again without other requests."""
+    client searches one task after another. `work` is a hash of what is to be done, equal for requests that
+    run the same code on the same kind of device. `compiled` is the compiled candidate, None if there is none
+    yet or none is needed. `since` is when the request was made (a `time.monotonic`, in seconds). `alone` is
+    set after a device's process was lost with this request, or a batch with it failed: it is then sent again
+    without other requests."""
 
     request: Request
     client: Hashable
@@ -208,7 +209,8 @@ class Desk:
 
 
 def _together(one: Pending, first: Pending) -> bool:
-    """Whether the profile that `one` asks for can be made under the same start of the profiler as `first`."""
+    """True if the profile that the request `one` asks for can be made in the same start of the profiler as
+    that of `first`."""
     if one is first:
         return True
     assert isinstance(one.request, ProfileRequest) and isinstance(first.request, ProfileRequest)

@@ -49,8 +49,9 @@ class DeviceOwner:
     def answer(self, requests: Sequence[Request], compiled: Compiled | None = None) -> list[Any]:
         """The answers to `requests`, in their order. Usually it is one request, which may come with its
         `compiled` candidate; several are requests for profiles of equal depth, which are made in one start of
-        the profiler. For a request that cannot be answered, the answer is the KernelBlasterError to raise.
-        Raises DeviceLost (or a CUDA error) if the device cannot be used any more."""
+        the profiler. `compiled` is None if the request needs none. For a request that cannot be answered, the
+        answer is the KernelBlasterError to raise. Raises DeviceLost (or a CUDA error) if the device cannot be
+        used any more."""
         first = requests[0]
         try:
             if isinstance(first, ProfileRequest):

@@ -119,8 +119,8 @@ class Dispatcher:
                 _fail(pending, over)
 
     def _release_all(self) -> None:
-        """Record that the work that devices are at was given back, not lost, since this dispatcher ends in
-        order."""
+        """Record that requests on which devices are working were given back, not lost with their device: this
+        dispatcher ends in order."""
         for desk in self._desks:
             for pending in desk.at_work:
                 self._leases.release(pending.work)
@@ -145,14 +145,16 @@ class Dispatcher:
     # Devices come and go
 
     def _welcome(self, owner: Owner) -> None:
-        """Ask a new owner of a device to open and describe it; it is used once that is answered."""
+        """Ask a new owner (a process that has a device) to open its device and describe it. The device is
+        used once that is answered."""
         choice = JudgeChoice(owner.kind, DEFAULT_GPU if owner.kind == "emulated" else None)
         asked = owner.ask([DescribeRequest(choice, healthy=self._fleet.demands_health)])
         asked.add_done_callback(lambda done: self._mail.put(partial(self._install, owner, done)))
 
     def _install(self, owner: Owner, done: "Future[list[Any]]") -> None:
-        """Begin to use an owner that has answered with its device's description (`done`). If it failed,
-        another is started; if it says that the device cannot be used, the device is left out."""
+        """Begin to use the device of an owner (the process that has it), which has answered with the device's
+        description (`done`). If the owner failed, another is started; if it says that the device cannot be
+        used, the device is left out."""
         error = done.exception()
         if error is not None:
             self._fleet.replace(owner, str(error), fruitful=False)
@@ -171,9 +173,9 @@ class Dispatcher:
         self._move()
 
     def _lose(self, desk: Desk, why: str, *, begun: bool = True) -> None:
-        """Take a device whose process was lost out of use, for the reason `why`. What it was working on is
-        done again, or abandoned; what waited for it goes to others, and so does what it was asked but had not
-        `begun`, without being counted as lost."""
+        """Stop using a device whose process was lost, for the reason `why`. The request that it was working
+        on is done again, or abandoned if that was tried too often. Requests that waited for the device go to
+        others. If the process had not `begun` with its request, that does not count as a loss."""
         self._say(f"a device was lost ({why})")
         self._desks.remove(desk)
         self._homes = {client: home for client, home in self._homes.items() if home[1] is not desk}
@@ -230,9 +232,10 @@ class Dispatcher:
         self._move()
 
     def _desk_for(self, pending: Pending) -> Desk | None:
-        """The queue of the device at which this client's task is judged; for a new task, of the one with the
-        fewest clients and requests. None if no device is of the kind that is asked for; if no GPU model is
-        named, the model of the first GPU that joined is meant."""
+        """The queue of the device that judges this client's task. All requests of a client on one task go to
+        the same device; for a new task, it is the one with the fewest clients and requests. None if there is
+        no device of the wanted kind. If a request names no GPU model, the model of the first GPU that joined
+        is meant."""
         _, task = pending.search
         known, desk = self._homes.get(pending.client, ("", None))
         choice = pending.request.choice
@@ -332,8 +335,8 @@ class Dispatcher:
         asked.add_done_callback(lambda done: self._mail.put(partial(self._answered, desk, done)))
 
     def _answered(self, desk: Desk, done: "Future[list[Any]]") -> None:
-        """Pass the answers of an owner on to whoever asked. If profiles that were made together failed, they
-        are made one by one, so that only the one at fault gets the error."""
+        """Pass the answers of an owner (the process that has a device) on to whoever asked. If profiles that
+        were made together failed, they are made one by one, so that only the one at fault gets the error."""
         if desk not in self._desks:
             return  # it was given up before
         error = done.exception()

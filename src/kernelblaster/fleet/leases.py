@@ -15,13 +15,13 @@ class Leases(Protocol):
         ...
 
     def end(self, work: str) -> None:
-        """Record that the work was done or given up: its lease ends, and its count of lost processes is
-        forgotten."""
+        """Record that the work was done or given up: nothing works on it any more, and how often a process
+        was lost with it is forgotten."""
         ...
 
     def release(self, work: str) -> None:
-        """Records that nobody works on this any more, because whoever asked for it has stopped. Its lease
-        ends; how often processes were lost with it stays recorded."""
+        """Records that nothing works on this any more, because whoever asked for it has stopped. How often a
+        process was lost with it stays recorded."""
         ...
 
     def lose(self, work: str, why: str) -> int:

@@ -1,5 +1,5 @@
-"""Connections of a search to a dispatcher (which hands requests to devices): within its process, or over a
-pipe from another process of this machine."""
+"""Connections by which a search sends requests to a dispatcher (the object that hands requests to devices):
+directly if both are in one process, over a pipe if not."""
 
 from collections.abc import Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -121,7 +121,7 @@ class LineServer:
 
     def _forget(self, client: "Connection[Any, Any]") -> None:
         """Drops what is kept for a client process that has closed its pipe or ended, and tells the
-        dispatcher."""
+        dispatcher, which then drops its requests."""
         self._clients.pop(client).shutdown(wait=False, cancel_futures=True)
         self._dispatcher.leave(client)
 

@@ -1,4 +1,5 @@
-"""The file that records which node of a fleet runs on this machine."""
+"""Keeps a file that says which node of a fleet (its part on one machine) runs here, so that `fleet stop`
+finds it."""
 
 from pathlib import Path
 
@@ -8,10 +9,10 @@ from kernelblaster.store.files import write_whole
 
 
 class NodeFile(Record):
-    """The node that `fleet start` has started for this user on this machine. `pid` is its main process, and
-    `started` when that began, in the kernel's ticks since boot. `address` is the fleet's head node
-    (HOST:PORT), `token` the path of the file with the fleet's token, `folder` the node's folder for temporary
-    files."""
+    """The content of a file about the node (a machine's part of a fleet) that `fleet start` has started for
+    this user on this machine. `pid` is its main process, and `started` when that began, in the kernel's ticks
+    since boot. `address` is the fleet's head node (HOST:PORT), `token` the path of the file with the fleet's
+    token, `folder` the node's folder for temporary files."""
 
     pid: int
     started: int

@@ -20,7 +20,8 @@ class OwnerLost(Exception):
 
 
 class CompiledLost(Exception):
-    """A compiled candidate was lost with the machine that had it, before the owner of the device got it."""
+    """Raised if a compiled candidate was lost, because the machine that had it failed before the process that
+    owns the device had received it."""
 
 
 class Owner(Protocol):
@@ -79,25 +80,25 @@ class Fleet(Protocol):
         ...
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
-        """Starts another owner for the device whose owner `lost` has ended, for the reason `why`. Does
-        nothing if the device is gone, or if four of its owners in a row were lost without having answered
-        anything. `fruitful`: the lost owner had answered at least one request. To be called by the thread
-        that called `start`."""
+        """Starts another owner (a process that has the device) in place of `lost`, which has ended for the
+        reason `why`. Does nothing if the device is gone, or if four of its owners in a row were lost without
+        having answered anything. `fruitful`: the one that ended had answered at least one request. To be
+        called by the thread that called `start`."""
         ...
 
     def refuse(self, owner: Owner, why: str) -> None:
-        """Leaves a device unused from now on, because its owner has said that it is not fit to be used; `why`
-        is the reason. To be called by the thread that called `start`."""
+        """Leaves a device unused from now on, because its owner (the process that has it) has said that it is
+        not fit to be used; `why` is the reason. To be called by the thread that called `start`."""
         ...
 
     def note(self, owner: Owner, about: str) -> None:
-        """Records, for people who ask for the fleet's status, what the owner's device works on now: `about`,
-        in words; empty means nothing."""
+        """Records what the device of an owner (the process that has it) works on now, for people who ask for
+        the fleet's status. `about` says so in words; empty means nothing."""
         ...
 
     def hopeless(self) -> str | None:
-        """Returns in words why the fleet will have no owner of a device any more; None while one is starting
-        or may still join."""
+        """Says in words why this fleet has no usable device and will not get one. None as long as it has one,
+        or a process that opens one is starting or may still join."""
         ...
 
     def close(self) -> None:

@@ -29,16 +29,16 @@ RESTARTS = 3  # of an owner that was lost again and again without having answere
 
 @dataclass(frozen=True)
 class _Slot:
-    """One device of a machine: the `node`'s id in Ray, and the `number` of the GPU or PTX machine (emulator)
-    there."""
+    """The key of a device in a Ray cluster: the id in Ray of its `node` (machine), and the `number` of the
+    GPU or PTX machine (emulator) there."""
 
     node: str
     number: int
 
 
 class RayFleet:
-    """A `Fleet` of the devices of one kind on all nodes of the Ray cluster that this process is connected to
-    (ray_session.py). Nodes that join later are used too."""
+    """A `Fleet` of the devices of one kind on all nodes of the Ray cluster that this process is connected to.
+    Nodes that join later are used too."""
 
     demands_health = True
 
@@ -74,8 +74,8 @@ class RayFleet:
         self._board.remove.remote(lost.name)
 
     def refuse(self, owner: Owner, why: str) -> None:
-        """Leaves the device of an owner unused, for the reason `why`. The Ray actor of the owner is kept, so
-        that Ray gives its device to no other one."""
+        """Leaves the device of an owner (the Ray actor that has it) unused, for the reason `why`. The actor
+        is kept, so that Ray gives its device to no other one."""
         with self._lock:
             slot = self._slot_of(owner)
             if slot is None:
@@ -103,13 +103,13 @@ class RayFleet:
             self._owners.clear()
 
     def _slot_of(self, owner: Owner) -> _Slot | None:
-        """The device (node and number) of an owner; None if it has none any more, because its node is
-        gone."""
+        """The device (node and number) of an owner (the Ray actor that has it); None if it has none any more,
+        because its node is gone."""
         return next((slot for slot, one in self._owners.items() if one is owner), None)
 
     def _watch(self) -> None:
-        """Body of a thread: until the fleet is closed, start an owner for each device that has none, every
-        POLL_S seconds."""
+        """Body of a thread: until the fleet is closed, start an owner (a Ray actor) for each device that has
+        none, every POLL_S seconds."""
         while not self._over.is_set():
             self._look()
             self._over.wait(POLL_S)

@@ -126,9 +126,9 @@ def _mapped(future: "Future[Any]", change: Callable[[Any], Any]) -> "Future[Any]
 
 
 def _explained(future: "Future[Any]", name: str, begun: "Future[Any] | None" = None) -> "Future[Any]":
-    """A future with the same result, in which errors of Ray are replaced by those that a dispatcher handles
-    (see `_explanation`); `name` is for the message. The work counts as begun if `begun` has a result, or is
-    None."""
+    """Returns a future with the same result as `future`, in which errors of Ray are replaced by errors that a
+    dispatcher (which hands requests to devices) understands. `name` is for the message. `begun` is a future
+    that has a result once the process has begun to work on the request; None: it counts as begun."""
     explained: Future[Any] = Future()
 
     def pass_on(done: "Future[Any]") -> None:
@@ -147,9 +147,9 @@ def _explained(future: "Future[Any]", name: str, begun: "Future[Any] | None" = N
 
 
 def _explanation(error: BaseException, name: str, *, begun: bool) -> Exception:
-    """The error for a dispatcher that follows from one of Ray: OwnerLost if the process or device was lost,
-    CompiledLost if a compiled candidate was; a KernelBlasterError as it is. `name` says of what, for the
-    message; `begun`, whether the process had begun to work."""
+    """The error that a dispatcher (which hands requests to devices) gets in place of one of Ray: OwnerLost if
+    the process or device was lost, CompiledLost if a compiled candidate was; a KernelBlasterError as it is.
+    `name` says of what, for the message; `begun`, whether the process had begun to work."""
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, DeviceLost):
         return OwnerLost(f"{name}: {cause}", begun=begun)

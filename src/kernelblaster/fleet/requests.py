@@ -1,4 +1,5 @@
-"""The requests that can be sent to the owner of a device, and the choice of the judge that answers them."""
+"""The requests that a search can send to the process that owns a device: describe the device, prepare a task,
+evaluate, confirm, profile or estimate candidates. `JudgeChoice` says which judge there answers them."""
 
 import hashlib
 from dataclasses import dataclass
@@ -41,8 +42,8 @@ class JudgeChoice:
 @dataclass(frozen=True)
 class DescribeRequest:
     """Asks for a description of the device that the judge of `choice` would use; the answer is a
-    `DeviceFacts`. The device is opened for it. With `healthy`, a device that is not fit for timing (see
-    health.py) is not opened, and the answer is a NoDevice error."""
+    `DeviceFacts`. The device is opened for it. With `healthy`, a device that is not fit for timing (slowed
+    down, too hot, or used by other processes) is not opened, and the answer is a NoDevice error."""
 
     choice: JudgeChoice
     healthy: bool = False
@@ -50,9 +51,9 @@ class DescribeRequest:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """Asks the judge that `choice` describes, on the device of an owner, to prepare a task. The answer is
-    that of `Judge.prepare`: (fitness, floor). The fitness says whether candidates can be judged for the task;
-    the floor is the least bytes and operations that it needs."""
+    """Asks a process that owns a device to have a task prepared by the judge that `choice` describes. The
+    answer is that of `Judge.prepare`: (fitness, floor). The fitness says whether candidates can be judged for
+    the task; the floor is the least bytes and operations that it needs."""
 
     choice: JudgeChoice
     task: Task

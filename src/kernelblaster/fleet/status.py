@@ -11,8 +11,8 @@ from kernelblaster.fleet.health import Health, judge_reading
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """A GPU of a machine by its name, with its health. If the fleet itself is using the GPU, its process is
-    among those that the health reports."""
+    """A GPU of a machine, as `fleet status` shows it: its name and its health. If the fleet itself is using
+    the GPU, its process is among those that the health reports."""
 
     name: str
     health: Health

@@ -146,7 +146,8 @@ def _width(signature: Signature, workload: Workload, name: str, split: str) -> i
 
 
 def _around(places: list[int], extent: int, width: int) -> torch.Tensor:
-    """The sorted indices of a window of `width` indices around each place, within 0 to `extent` - 1."""
+    """The sorted indices, from 0 to below `extent`, of windows of `width` indices, one around each of the
+    `places`; a window begins at a multiple of `width` where that fits."""
     indices: set[int] = set()
     for place in places:
         begin = max(0, min(place - place % width, extent - width))

@@ -202,9 +202,9 @@ class _Plan:
         return [first, *cases, *(last if self._small else [Case(base, "written", runs=3, moved=False)])]
 
     def _affordable(self, cases: list[Case]) -> list[Case]:
-        """The cases with those at large sizes moved to cheap ones that would exceed LARGE_BYTES, so that
-        tensors of several gigabytes do not take a minute: which ones is drawn. At least FEWEST_LARGE stay, of
-        different kinds of sizes if possible."""
+        """Keeps a verification plan with large tensors fast. Cases at large sizes that would together touch
+        more than LARGE_BYTES are given cheap sizes instead; which of them is drawn at random. At least
+        FEWEST_LARGE stay large, at different kinds of sizes if possible."""
         signature = self._task.signature
         bytes_of = [case.workload.total_bytes(signature) for case in cases]
         least = LARGE_SHARE * self._sizes.base.total_bytes(signature)
@@ -240,9 +240,9 @@ class _Plan:
         return kinds
 
     def _sized(self) -> list[Case]:
-        """Cases at sizes larger than usual and at the smallest extents. Kinds of values that they use are
-        removed from `_kinds`, so that they are not tried again at cheap sizes; some random further kinds come
-        at large sizes without being removed."""
+        """Draws the cases at sizes larger than usual, and those at the smallest extents. A kind of values
+        that is used there is taken out of `_kinds`, so that it is not tried again at cheap sizes. Some
+        further kinds, drawn at random, are tried at both."""
         sizes, rng = self._sizes, self._rng
         above = self._above()
         larger = self._larger(above)
@@ -299,8 +299,9 @@ class _Plan:
         return above
 
     def _larger(self, above: list[Workload]) -> list[Workload]:
-        """Workloads of about the base's size or larger: the base (the timed sizes; on the emulator, the small
-        ones), those of `above`, and, where drawn, one each of those beside, below and above the base."""
+        """Workloads of about the size of the base (the timed sizes; on the emulator, the small ones) or
+        larger: the base itself, those in `above`, and one drawn next to, below and above the base each, where
+        there is one."""
         sizes, rng = self._sizes, self._rng
         larger = [sizes.base, *above]
         others: tuple[tuple[Kind, ...], ...] = (("beside",), ("below",))

@@ -89,8 +89,8 @@ def compiler_threads() -> int:
 
 @lru_cache(maxsize=256)
 def _screened(path: Path, changed_ns: int) -> list[ScreenFinding]:
-    """What the screens find in the compiled candidate at `path`; empty if nothing. `changed_ns`, when its
-    shared object was written, is only part of the memory key: the same candidate is screened once."""
+    """What the screens find wrong in the compiled candidate at `path`; empty if nothing. The result is
+    remembered by `path` and `changed_ns`, the time at which the shared object was written."""
     return screen_host((path.parent / HOST).read_text()) + screen_binary(path)
 
 

@@ -104,7 +104,7 @@ def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -
 
 def _unit(tensor: torch.Tensor, single: Unit) -> Unit:
     """The arithmetic unit that computes on this tensor's type: "fp16" for 16-bit types, "fp64" for float64,
-    else `single`."""
+    for any other type the unit `single`, such as "fp32"."""
     if tensor.dtype in (torch.float16, torch.bfloat16):
         return "fp16"
     return "fp64" if tensor.dtype == torch.float64 else single

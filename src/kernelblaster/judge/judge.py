@@ -217,8 +217,8 @@ class DeviceJudge:
     def _judge_held(
         self, task: Task, candidate: Candidate, binary: Binary, draw: SecretDraw
     ) -> tuple[Judged, float]:
-        """The verdict on a compiled candidate, and the seconds that the device was in use for it. Raises
-        BadTask if PyTorch runs out of GPU memory."""
+        """Returns (the verdict on a compiled candidate, the seconds that the device was in use for it).
+        Raises BadTask if PyTorch runs out of GPU memory."""
         try:
             prepared = self._tasks.prepare(task)
             start = time.perf_counter()
@@ -237,9 +237,10 @@ class DeviceJudge:
         return self._under_test(prepared, binary, SecretDraw(secrets.randbits(60))).verify()
 
     def _judge(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
-        """Verify and time a compiled candidate; then check an accepted (faster) one for races, and sanitize
-        and profile a correct one if the options say so. Returns the verdict of the first stage that
-        objects; that on a hopelessly slow one as it is."""
+        """Verifies and times a compiled candidate. On a GPU, one that is faster is also checked for races in
+        the emulator, before all else if the options ask for that; on the emulator, it is run at the timed
+        sizes. A correct candidate is then run under compute-sanitizer and profiled, if the options say so.
+        Returns the verdict of the first stage that objects; that on a hopelessly slow candidate as it is."""
         options, measured = self.options, not self.device.modelled
         note = self._look(prepared.task, binary) if options.filter is not None and measured else None
         if isinstance(note, Rejected):
@@ -303,8 +304,8 @@ class DeviceJudge:
         return CandidateUnderTest(self.device, self._clock, prepared, binary, draw, self.options.progress)
 
     def _located(self, task: Task, binary: Binary, failed: RuntimeFailed) -> RuntimeFailed:
-        """A failure on a GPU, which seldom says where it happened, with what the emulator finds in the same
-        candidate added as evidence (the access, its line and its thread); unchanged if it finds nothing."""
+        """Adds to a failure on a GPU, which seldom says where it happened, what the emulator finds in the
+        same candidate: the access, its line and its thread. Unchanged if the emulator finds nothing."""
         found = self._look(task, binary)
         if not isinstance(found, Rejected):
             return failed

@@ -41,9 +41,10 @@ MOST_MOVED = 1 << 25  # elements read: with more, bounds do without the effect o
 
 @dataclass(frozen=True)
 class LargeTask:
-    """What large calls of one task need. `baseline` is the reference, built for the primary workload (the
-    timed sizes). `independent` names the sizes along which outputs do not depend on each other (like a
-    batch). `rounding` says how the baseline rounds operands of products, as to TF32."""
+    """What all large calls (at the sizes that are timed, on the emulator) of one task need, prepared once.
+    `baseline` is the reference, built for the primary workload (the timed sizes). `independent` names the
+    sizes along which outputs do not depend on each other (like a batch). `rounding` says how the baseline
+    rounds operands of products, as to TF32."""
 
     task: Task
     baseline: Baseline
@@ -53,12 +54,10 @@ class LargeTask:
 
 @dataclass(frozen=True)
 class CallCoverage:
-    """What a large call ran and wrote. `share` is the fraction (0 to 1) of the thread blocks that were run:
-    less than 1 only for a call with a single launch. `covered` is the fraction (0 to 1) of an output's
-    elements that was written; of several outputs, the smallest. `places` are some of the written elements,
-    each as its index along every independent size, like {"batch": 7}; empty if all blocks ran. `work` is what
-    the call cost the emulator: the number of warp instructions, plus 12 (ACCESS_WORK) for each access to
-    memory."""
+    """How much of a large call was really run and written, to decide whether the call proves enough. `share`
+    is the fraction (0 to 1) of the thread blocks that were run: less than 1 only for a call with a single
+    launch. `covered` is the fraction (0 to 1) of an output's elements that was written; of several outputs,
+    the smallest."""
 
     share: float
     covered: float
@@ -134,8 +133,8 @@ class LargeCall:
                     put(self._layout.view(tensor), tensor.dims, box.chosen, value)
 
     def _patch(self, truth: Truth, whole: Box, case: Case) -> None:
-        """Make the whole workload the only part that is compared: parameters, and some rows of every input,
-        get the case's values."""
+        """Writes the values of `case` to the parameters and to some rows of every input, and has the whole
+        workload compared as a single part (`whole`). `truth` fills the parameters."""
         pools, views = (
             self._known.baseline.at(self._workload).pools,
             [self._layout.view(tensor) for tensor in self._signature.read_tensors],
@@ -213,9 +212,10 @@ class LargeCall:
         return report
 
     def _stop_if_unwritten(self, draws: Draws, kept: bool) -> None:
-        """Raise Stop if some element was not written by a call of which all blocks ran. A right result may
-        look like the poison (-2.88 in float16, -1 in whole numbers), so the call is made once more with
-        another poison: a right result is the same again. What is left out in either call is not."""
+        """Raise Stop if a call of which all blocks ran left some output element unwritten. An element that
+        still equals the poison (the byte pattern of outputs before the call) may be a right result that looks
+        like it, such as -1 in whole numbers. So the call is made again with another poison: a right result is
+        the same again, an unwritten element is not."""
         tensors, first = self._signature.outputs, self._poison
         doubtful = [~_differs(self._layout.view(tensor), first) for tensor in tensors]
         self._poison = self._rng.choice([one for one in OUTPUT_POISONS if one != first])
@@ -366,7 +366,7 @@ def _work(counts: Mapping[str, int]) -> int:
 
 
 def _within(outcome: object, where: str) -> Incorrect:
-    """An outcome Incorrect with the evidence of `outcome`, which was found on a part of the workload;
-    `where`, the large workload that the part lies in, is added to it."""
+    """An outcome Incorrect that says at which large workload (`where`) an error was found. Its reason and
+    evidence are those of `outcome`, which was found on a part of that workload."""
     assert isinstance(outcome, Incorrect)
     return Incorrect(reason=outcome.reason, evidence=f"within the {where}: {outcome.evidence}")

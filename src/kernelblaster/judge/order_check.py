@@ -104,9 +104,9 @@ class OrderCheck:
             self._device = None
 
     def _findings(self, task: Task, binary: Binary) -> tuple[list[str], list[str]]:
-        """Runs a compiled candidate of `task` in the emulator at small sizes: (its findings, one line each;
-        names of the kernels that it did not see launched as at the timed sizes). Raises NotEmulated if an
-        instruction is missing in the emulator and nothing was found."""
+        """Runs a compiled candidate of `task` in the emulator at small sizes. Returns (what was found wrong,
+        one line each; the names of kernels that the timed call launches in a way that was not seen at these
+        sizes). Raises NotEmulated if an instruction is missing in the emulator and nothing was found."""
         if self._device is None:
             self._device = EmulatedDevice(self._spec, self._facts())
         device, workloads = self._device, self._workloads(task, binary)
@@ -195,9 +195,9 @@ class _Run:
         return []
 
     def _call(self, draws: Draws) -> tuple[list[torch.Tensor], list[str]]:
-        """Run one call in which the emulator behaves as `draws` says, with a new seed: (its outputs,
-        findings); no outputs if there are findings. Raises CandidateDied for a CUDA error, Stop if it wrote
-        outside its outputs."""
+        """Runs one call in which the emulator behaves as `draws` says, with a new seed. Returns (its outputs,
+        findings), without outputs if there are findings. Raises CandidateDied for a CUDA error, Stop if it
+        wrote outside its outputs."""
         for tensor in self._outputs:
             self._layout.raw(tensor).zero_()
         self._layout.set_guards()

@@ -25,9 +25,9 @@ Compile = Callable[[Task, Candidate], Binary | Outcome]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is computed once for a task and a device, before its candidates are judged. `baseline` runs the
-    reference (PyTorch, or the user's kernel). `fitness` says whether candidates can be verified and timed,
-    `floor` the least memory traffic and arithmetic of any kernel. `planner` draws verification plans.
+    """A task made ready for judging on one device: what all its candidates need, computed once. `baseline`
+    runs the reference (PyTorch, or the user's kernel). `fitness` says whether candidates can be verified and
+    timed, `floor` the least memory traffic and arithmetic of any kernel. `planner` draws verification plans.
     `rounding` says which operands of products the baseline rounds at the timed sizes (as to TF32); candidates
     may round them too.
 

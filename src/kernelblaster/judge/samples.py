@@ -1,5 +1,5 @@
-"""The errors of a candidate's outputs on one set of random input values (a draw), and the decision that
-follows from several draws."""
+"""The errors of one output on one draw of random input values (a sample), and the decision from several
+samples whether the errors are within the bounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

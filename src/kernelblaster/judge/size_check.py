@@ -184,8 +184,9 @@ class SizeCheck:
             return None
 
     def _others(self, known: LargeTask, rng: random.Random) -> list[Workload]:
-        """Some drawn workloads of moderate memory for the task `known`, another choice each time: for each
-        free size the one in which it is largest, then others, OTHERS in all or more."""
+        """Some drawn workloads for the task `known` that take moderate memory, others at each call: for each
+        free size (one that may vary) the workload in which it is largest, then further ones, until there are
+        OTHERS."""
         task = known.task
         if task.digest not in self._sizes:
             draws = SizeDraws(task, limit_s=DRAW_LIMIT_S)
@@ -234,9 +235,9 @@ class _Run:
         self.compared = 0
 
     def thoroughly(self, workload: Workload, rng: random.Random) -> CallCoverage | None:
-        """Make two calls and compare them: the second with other values and scalars, at other addresses, with
-        what the first one left in global variables. Returns what the first one did; None if it is too much
-        work. Raises Stop if results are wrong."""
+        """Makes two calls and compares their outputs with the reference. The second call has other values and
+        scalars and lies at other addresses, and global variables hold what the first one left there. Returns
+        what the first call did; None if it is too much work. Raises Stop if results are wrong."""
         first, draws, written = self._first(workload, rng)
         if written is None:
             return None

@@ -2,11 +2,11 @@
 runs.
 
 The rounding error of a float32 sum grows with its length, and so do the bounds on a candidate's errors.
-Operators that are not in the table here count as sums of one term, as do pooling windows, which are too short
-to matter.
+Operators that are not in this module's table count as sums of one term, as do pooling windows, which are too
+short to matter.
 
-A sum can also be weighed: only terms that contribute rounding error count then (term_weights.py). So bounds
-on long sums with few such terms are as strict as on short sums.
+A sum can also be weighed: only terms that contribute rounding error count then. So bounds on long sums with
+few such terms are as strict as on short sums.
 """
 
 from collections.abc import Callable

@@ -252,9 +252,10 @@ class Timer:
                 raise Stop(_wrong(tensor.name, comparison, too_large))
 
     def _check_exactly(self, seed: int, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
-        """Compare the candidate's outputs (`mine`) with the float64 reference on the values of `seed`, as in
-        verification; `right` are the baseline's. Overwrites the arena, the memory that candidates work on.
-        Raises Stop if they are wrong; does nothing if there is no float64 reference."""
+        """Compare the candidate's outputs (`mine`) with the float64 reference on the values of `seed`. Errors
+        may be as large as verification allows, or as the baseline's own (in its outputs `right`) if these are
+        larger. Overwrites the arena, the memory that candidates work on. Raises Stop if errors are larger;
+        does nothing if there is no float64 reference."""
         signature = self._task.signature
         tensors, count = list(signature.read_tensors), len(signature.input_tensors)
         views = float64_views(self._device.arena(), tensors, self._task.primary)

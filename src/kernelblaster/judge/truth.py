@@ -185,8 +185,9 @@ class Truth:
 
     def _widened(self, case: Case, seed: int, instead: Distribution | None) -> list[torch.Tensor]:
         """The case's inputs and parameters in float64: converted from what `write` wrote, or drawn again from
-        `seed`. In new memory if plenty is free, else in the arena (the memory that candidates work on), which
-        they overwrite."""
+        `seed`. `instead` is a kind of values to use in place of those that the case names (None: those). In
+        new memory if plenty is free, else in the arena (the memory that candidates work on), which they
+        overwrite."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         device = self._arena.memory.device

@@ -110,8 +110,9 @@ class CandidateUnderTest:
     def _concluded(
         self, runner: Runner, verification: Verification, timed: Timed, counted: Profile | None
     ) -> Judged:
-        """The verdict on a verified candidate that was `timed`, while it is still loaded in `runner`; the
-        host code of one that is faster is followed first. `counted` are the emulator's counts."""
+        """The verdict on a verified candidate that was `timed`, while it is still loaded in `runner`. If it
+        is faster, its host code is first executed instruction by instruction, to see whether it depends on
+        addresses. `counted` are the emulator's counts."""
         result, profile = timed.result, timed.profile.shortened() if timed.profile else None
         if not isinstance(result, Timing):
             return Judged(result, verification, None, counted, profile)

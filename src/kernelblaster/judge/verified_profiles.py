@@ -58,8 +58,9 @@ class VerifiedProfiles:
     def _correct_or_outcome(
         self, prepared: Prepared, candidate: Candidate, binary: Binary | Outcome
     ) -> Binary | Outcome:
-        """`binary` itself if the candidate is correct, verified now unless that is known; else the outcome
-        that says what is wrong. An outcome passed as `binary` (it did not compile) is returned as it is."""
+        """Returns `binary` itself if the candidate is correct; it is verified now unless it was before.
+        Otherwise returns the outcome that says what is wrong. If `binary` is an outcome already, because
+        compiling failed, that is returned."""
         if not isinstance(binary, Binary) or (prepared.task.digest, candidate.code) in self._correct:
             return binary
         outcome = self._check(prepared, binary).outcome

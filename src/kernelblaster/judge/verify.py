@@ -123,9 +123,10 @@ class Verifier:
         )
 
     def primary_errors(self) -> dict[str, tuple[Errors, Errors | None]]:
-        """Returns for each output, by its name, (the bound on its errors, PyTorch's own errors or None), as
-        found at the primary workload (the timed sizes) on values like the task file's own. Call it after
-        `verify` has passed."""
+        """Returns the tuple (allowed errors, PyTorch's own errors) for each output, by the output's name.
+        Both are relative to the float64 reference; without such a reference, PyTorch's own are None. They
+        were found at the primary workload (the timed sizes), on values like the task file's own. Call it
+        after `verify` has passed."""
         return {
             r.output: (r.bound, r.baseline)
             for r in self.results
@@ -155,9 +156,10 @@ class Verifier:
         return layout.arguments(self._task.signature, self._baseline.at(case.workload).scalars)
 
     def _too_many_threads(self, case: Case, layout: Layout) -> bool:
-        """Whether a case is skipped: its sizes are drawn above the usual ones ("above"), and its call starts
-        more threads than are left of those that the device runs in acceptable time. A few threads
-        (FEW_THREADS) are always run. Notes sizes of which one call alone would be too much."""
+        """Whether a case must be skipped because its call starts too many threads for the device (the
+        emulator). This concerns only sizes drawn above the usual ones ("above"), whose calls share a limit on
+        threads; a call with few threads (FEW_THREADS) is always run. If a single call is above the limit, a
+        note is added."""
         most = self._device.most_threads
         if most is None or case.workload.name != "above":
             return False
@@ -309,7 +311,8 @@ class Verifier:
         return [layout.view(t).clone() for t in signature.outputs]
 
     def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The given tensors where there is plenty of free GPU memory, else copies in host memory."""
+        """Keeps the given tensors until they are compared: as they are on the emulator or if plenty of GPU
+        memory is free, else as copies in host memory."""
         if self._device.torch_device.type != "cuda":
             return tensors
         free = torch.cuda.mem_get_info()[0]

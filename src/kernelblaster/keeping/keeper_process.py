@@ -47,7 +47,8 @@ def keep(door: socket.socket, hidden: int) -> None:
 
 def _serve(connection: socket.socket, named: NamedThings, places: threading.BoundedSemaphore) -> None:
     """Answers the one message of a connection and closes it; a broken connection or message is ignored.
-    `named` is what the user named. Releases one of `places`, which limit the connections served at once."""
+    `named` is what the user named. At the end, releases one of `places`, a semaphore that limits how many
+    connections are served at once."""
     try:
         with connection, suppress(OSError, ValueError):
             connection.settimeout(MESSAGE_S)
@@ -58,9 +59,9 @@ def _serve(connection: socket.socket, named: NamedThings, places: threading.Boun
 
 
 def _reply(message: Data, named: NamedThings, connection: socket.socket) -> Data:
-    """The keeper's reply to a message, as JSON data: what the action `message["do"]` returns, or a `failure`
-    if that action is not known or raises. `named` is what the user named and may be used; `connection` is for
-    actions that last."""
+    """The reply of the keeper (the command's process that has keys and files) to a message, as JSON data:
+    what the action `message["do"]` returns, or a `failure` if that action is not known or raises. `named` is
+    what the user named and may be used; `connection` is for actions that last."""
 
     def tell(progress: str) -> None:
         send(connection, {"progress": progress})

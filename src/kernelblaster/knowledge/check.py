@@ -73,7 +73,7 @@ def _of(connection: Connection, table: Table) -> list[str]:
 
 def _together(where: str | Path) -> list[str]:
     """Returns one line if the tables of states and optimizations of a knowledge base are not what follows
-    from its events; empty if they are. Each row by itself must be undamaged."""
+    from its events; empty if they are. To be called only if each row by itself is undamaged."""
     try:
         with KnowledgeBase(where, create=False) as knowledge:
             made, kept = knowledge.rebuilt(), knowledge.content()

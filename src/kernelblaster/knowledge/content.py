@@ -171,9 +171,9 @@ class Content:
         family: str | None = None,
     ) -> list[Scored]:
         """Returns the techniques of a performance state that are not retired, with their predictions for a
-        GPU `architecture`, after the techniques `applied`, in a `family` (kind of computation) of tasks;
-        None: any architecture or family. The largest expected gain comes first. Raises KnowledgeError if the
-        knowledge base has no such state."""
+        GPU `architecture`, after the techniques `applied`, in a `family` (kind of computation) of tasks; None
+        for either of the two stands for all of them together. The largest expected gain comes first. Raises
+        KnowledgeError if the knowledge base has no such state."""
         entries = self.entries.get(self.resolve(state), {}).values()
         scored = [e.scored(architecture, applied, family) for e in entries if e.retired is None]
         return sorted(scored, key=lambda item: (-item.prediction.gain, item.optimization.technique))

@@ -38,7 +38,7 @@ class Database:
     ) -> None:
         """Opens the database at `where`, a path or a database URL. `create`: make a database if there is
         none. `trusting`: skip the checks that the file is whole and ends at the last version written.
-        `reading_only`: change nothing, neither the format of an older database nor the files beside it;
+        `reading_only`: change nothing, neither the format of an older database nor the files beside it; that
         implies `trusting`."""
         trusting = trusting or reading_only
         self._reading_only = reading_only
@@ -141,7 +141,7 @@ class Database:
         version. This is a fast way for changes that concern one technique in one performance state each: only
         the rows of these techniques are read; all else is taken from `known`, a content read earlier. Writes
         nothing and returns None if the rows and `known` do not suffice, for example because a state was
-        merged after `known` was read (see `change_entries` in entry_rows.py for all cases)."""
+        merged after `known` was read; the caller must then take the slower way."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)
@@ -153,8 +153,8 @@ class Database:
     def settle(self, connection: Connection, version: int) -> None:
         """Waits until all changes up to `version`, which this connection has read, are on the PostgreSQL
         server's disk; then ends the connection's transaction. This is needed because writers commit before
-        their changes are on the disk (pipelined.py), so that a reader may see changes that a power cut would
-        lose. Does nothing for SQLite files, where writers wait for the disk before they commit."""
+        their changes are on the disk, so that a reader may see changes that a power cut would lose. Does
+        nothing for SQLite files, where writers wait for the disk before they commit."""
         if not self.sqlite and version > self._settled:
             connection.execute(text(DURABLE))
             connection.commit()
@@ -162,13 +162,14 @@ class Database:
 
     def patiently(self, attempt: Callable[[bool], T]) -> T:
         """Calls `attempt` and returns its result. While the database server cannot be reached, calls it
-        again, for a limited time (patience.py); raises KnowledgeUnreachable after that. The argument of
-        `attempt` is True at the first call and False at later ones."""
+        again, for a limited time; raises KnowledgeUnreachable after that. The argument of `attempt` is True
+        at the first call and False at later ones."""
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:
-        """Notes in the small file that lies beside a SQLite file (see head.py) that `version` has been
-        written. Does nothing for other databases."""
+        """Notes that the knowledge base has been written up to `version`, the number of its latest event. If
+        the database is a SQLite file, the number is kept in a small file next to it, so that a later opening
+        finds out if SQLite has lost changes. Does nothing for other databases."""
         if self._head is not None:
             self._head.reach(version)
 

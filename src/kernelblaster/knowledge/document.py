@@ -81,8 +81,8 @@ class _Part(BaseModel):
 
 class _Item(_Part):
     """A technique in a state, as the JSON document has it. `predicted_speedup` is the prediction with all
-    evidence, `prior_speedup` the one before any attempt (default: the former). `attempts` and `valid_chance`
-    are for readers; on import they follow from `evidence`."""
+    evidence, `prior_speedup` the one before any attempt (default: `predicted_speedup`). `attempts` and
+    `valid_chance` are for readers; on import they follow from `evidence`."""
 
     technique: Name
     title: Words = ""
@@ -164,8 +164,8 @@ class _Document(_Part):
 
 def export_document(content: Content, limit_bytes: int | None = None) -> str:
     """Returns the content of a knowledge base as JSON text; the techniques of each performance state are
-    ordered by expected gain, the largest first. If `limit_bytes` is given, the least important parts are left
-    out until the text fits (trim.py); raises KnowledgeError if it cannot be made to fit."""
+    ordered by expected gain, the largest first. With a `limit_bytes`, the least important parts are left out
+    until the text fits; raises KnowledgeError if it cannot be made to fit."""
     document = {"states": {entry.state.name: _state(content, entry.state.name) for entry in content.living}}
     return dumped(document) if limit_bytes is None else trimmed(document, limit_bytes)
 

@@ -162,8 +162,8 @@ def _measured(cells: dict[str, T]) -> dict[str, T]:
 
 
 def _added(one: Cells, other: Cells) -> Cells:
-    """Adds two tables of tallies (counts and mean log speedups), which have the same two keys; a cell that
-    only one table has is copied."""
+    """Adds two tables of tallies (counts and mean log speedups). A tally is found by two keys, first `outer`
+    and then `inner`; one that only one table has is copied."""
     result = dict(one)
     for outer, cells in other.items():
         mine = dict(result.get(outer, {}))

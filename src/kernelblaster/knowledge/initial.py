@@ -54,8 +54,8 @@ def start_here(start: str, path: Path) -> None:
 
 
 def _fill(knowledge: KnowledgeBase, start: str) -> None:
-    """Give a knowledge base what it starts with (`start` as in `start_knowledge`); doing so twice changes
-    nothing."""
+    """Gives a knowledge base the content that `start` names: `empty` (nothing), `seed` (the shipped
+    knowledge), or the path or URL of a knowledge base to copy. Doing so twice changes nothing."""
     if start == SEED:
         plant(knowledge)
     elif start != EMPTY:

@@ -176,9 +176,9 @@ class KnowledgeKeeper:
         return {"taken": self._base().take_over(self._allowed(known))}
 
     def _allowed(self, known: Sequence[Fresh]) -> list[Fresh]:
-        """The changes that a search may make: what it learned, and of what keeps the knowledge base small
-        that which the present content justifies; the rest, which may have been justified a moment ago, is
-        left out. Raises ValueError for changes that no search makes (a rollback)."""
+        """Returns those of the changes that a search may make: all that it learned, and of changes that keep
+        the knowledge base small those that its present content justifies. Others are left out; they may have
+        been justified a moment ago. Raises ValueError for changes that no search makes (a rollback)."""
         if all(isinstance(change, KNOWLEDGE) for change, *_ in known):
             return list(known)
         content, allowed = self._base().content().copy(), []
@@ -197,8 +197,8 @@ class KnowledgeKeeper:
 
 
 def _asked(where: str, call: str, **more: Any) -> dict[str, Any]:
-    """The keeper's reply to the request `call`, with the arguments `more`, to the knowledge base at `where`.
-    Raises the KnowledgeError that it reports."""
+    """The reply of the keeper (the process that has the knowledge base open) to the request `call`, with the
+    arguments `more`, to the knowledge base at `where`. Raises the KnowledgeError that it reports."""
     reply = keeper.ask({"do": "knowledge", "at": where, "call": call, **more}, LIMIT_S)
     if "failure" in reply:
         raise KnowledgeError(str(reply["failure"]["message"]))

@@ -119,7 +119,8 @@ class PipelinedWriter:
 
 
 def _read(about: Any, entries: Any, recorded: Any) -> EntriesRead:
-    """The results of the three queries ABOUT, ENTRIES and RECORDED. Raises Damaged if kb_about is empty."""
+    """Takes the rows of three queries that were sent together: the row of kb_about, the entries to change,
+    and the identities of changes that are recorded already. Raises Damaged if kb_about is empty."""
     row = about.fetchone()
     if row is None:
         raise Damaged("kb_about is empty")

@@ -215,9 +215,10 @@ class VersionedContent:
         self._keep(content)
 
     def _record_in_entries(self, fresh: Sequence[Fresh]) -> int | None:
-        """Records the changes `fresh`, each of which concerns one technique in one state, if no more of the
-        content is needed: returns the new version, or None if nothing was done. The content in memory is
-        brought up to date when it is read next."""
+        """Tries the fast way to record the changes `fresh`: without reading the whole content, which is
+        possible if each concerns one technique in one state. Returns the new version; None if this way is not
+        possible, and nothing was recorded. The content in memory is brought up to date when it is read
+        next."""
         version = self._database.record_in_entries(self._content, fresh)
         if version is not None:
             self._database.reached(version)

@@ -45,9 +45,9 @@ class AgentDesk:
 
     def source(self, candidate: str, run: str | None) -> str:
         """Returns the CUDA source that an agent means by `candidate`: the source itself (then it has line
-        breaks), the id of an earlier candidate of `run`, or the name of a `.cu` file in an allowed folder.
-        Raises KernelBlasterError if it is none of these, or has more than 400,000 characters
-        (LONGEST_SOURCE)."""
+        breaks), the id of an earlier candidate of `run` (None: of any run in which this server has recorded
+        candidates last), or the name of a `.cu` file in an allowed folder. Raises KernelBlasterError if it is
+        none of these, or has more than 400,000 characters (LONGEST_SOURCE)."""
         given = candidate.strip()
         if "\n" in given:
             if len(given) > LONGEST_SOURCE:

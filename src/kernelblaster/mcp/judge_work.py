@@ -107,9 +107,10 @@ class JudgeDesk:
     # Tasks
 
     def show(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Returns what the author of a candidate must know about a task: the declaration of the function to
-        write, the source of the reference, the sizes, the least bytes and operations that any candidate
-        needs, the type, and notes."""
+        """Returns what the author of a candidate must know about a task, as JSON data: the C "declaration" of
+        the function to write, the "source" of the reference, the sizes that are timed ("timed_sizes") and
+        others that are verified ("other_sizes"), the least bytes and operations that any candidate needs
+        ("floor"), the "dtype", and "notes"."""
         loaded = self._load(**task)
         floor = floor_of(loaded)
         return {
@@ -125,8 +126,9 @@ class JudgeDesk:
         }
 
     def check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Whether a task is fit to be scored, its problems, what to mind, and for each tool whether it works
-        on the task or why not."""
+        """Returns as JSON data whether candidates for a task can be judged ("fit"), the "problems" if not,
+        the parameters that outputs do not depend on ("insensitive"), what authors must mind ("cautions"), and
+        for each tool whether it works on the task or why not ("tools")."""
         loaded = self._load(**task)
         fitness = fitness_of(loaded)
         emulated = opening.kind_here(self._setup.device, self._setup.gpu) == "emulated"
@@ -192,10 +194,10 @@ class JudgeDesk:
         return summaries.checked_data(checked.outcome, checked.counters)
 
     def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """Profiles a candidate for `task`: its kernels with their shares of the time (0 to 1), what bounds
-        them and their performance states, as JSON data. If it fails verification, its outcome instead. States
-        have the names under which the knowledge base keeps them, as in `propose`; a state that no known one
-        matches is added to it."""
+        """Profiles a candidate for `task`. Returns as JSON data its kernels with their shares of the time (0
+        to 1), what bounds them and their performance states; if it fails verification, its outcome instead.
+        States have the names under which the knowledge base keeps them; a state that no known one matches is
+        added to it."""
         loaded = self._load(**task)
         judge = self._device_judge()
         result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]
@@ -393,6 +395,6 @@ class JudgeDesk:
 
 
 def _text(source: str) -> str:
-    """A candidate's source, ending with a line break if it had none at all, by which it is told from a file's
-    path."""
+    """The source with a line break at the end if it has no line break at all. `load_candidate` takes a text
+    without one for a file's path."""
     return source if "\n" in source else source + "\n"

@@ -105,8 +105,8 @@ def _explain(
     content: Content, state: str, architecture: str | None, applied: tuple[str, ...]
 ) -> dict[str, Any]:
     """A performance state as JSON data: its meaning, notes, and its most promising techniques and recipes
-    (techniques that pay together), with what is expected on `architecture` after those `applied`. Raises
-    KnowledgeError for an unknown state."""
+    (techniques that pay together), with what is expected on the GPU `architecture` (None: on all together)
+    after those `applied`. Raises KnowledgeError for an unknown state."""
     name = content.resolve(state)
     entry = content.states[name]
     scored = content.optimizations(name, architecture, applied)

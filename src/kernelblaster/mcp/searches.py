@@ -32,9 +32,9 @@ BY = "mcp"
 
 
 class Searches:
-    """The runs (recorded searches) in the server's folder, and the searches started from here. `setup` is the
-    server's configuration, `judge` the process that judges. Names that agents give are looked up in that
-    folder and nowhere else."""
+    """The searches that agents have started on one server, and all other runs (recorded searches) in the
+    server's folder of runs. `setup` is the server's configuration, `judge` the process that judges. A run is
+    found by name in that folder and nowhere else."""
 
     def __init__(self, setup: AgentSetup, judge: JudgeProcess) -> None:
         self._setup = setup

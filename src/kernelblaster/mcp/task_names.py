@@ -20,8 +20,8 @@ SUFFIXES = (".py", ".cu")
 
 @dataclass(frozen=True)
 class NamedTask:
-    """The `name` of a task and the `path` of its file. `shipped`: the task comes with KernelBlaster, so that
-    its Python can be run without a check."""
+    """A task that an agent named, as it was found: its full `name`, and the `path` of its file. `shipped`:
+    the task comes with KernelBlaster, so that its Python can be run without a check."""
 
     name: str
     path: Path
@@ -42,8 +42,8 @@ class TaskNames:
         return {name: path for suite in sorted(suites) for name, path in find(suite)}
 
     def names(self) -> list[str]:
-        """The names of all tasks that agents can use: shipped ones first, then those made here, then
-        files."""
+        """The names of all tasks that agents can use: first those shipped with KernelBlaster, then those that
+        agents made with the tool make_task, then the paths of task files in the allowed folders."""
         made = sorted(MADE + path.stem for path in self._made.glob("*") if path.suffix in SUFFIXES)
         return [*self._shipped, *made, *(str(path) for path in self._files())]
 

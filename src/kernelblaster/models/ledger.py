@@ -22,9 +22,10 @@ NOTHING = TokenUsage(tokens_in=0, tokens_out=0)
 
 
 class Reservation(Record):
-    """A call to a model that is about to be made. `number` counts the calls of the ledger, from 0; `request`
-    is the request's digest; `role`, `task` and `step` say what is asked. `bound` is the most that the call
-    may take in tokens, and `most_usd` in US dollars, None if the model's price is unknown."""
+    """The entry that is made before a call to a model, so that the budget has room for it whatever happens.
+    `number` counts the calls of the ledger (the run's account of what models cost), from 0; `request` is the
+    request's digest; `role`, `task` and `step` say what is asked. `bound` is the most that the call may take
+    in tokens, and `most_usd` in US dollars, None if the model's price is unknown."""
 
     kind: Literal["reserved"] = "reserved"
     number: int

@@ -1,4 +1,5 @@
-"""What a run has spent on language models, in all and call by call. It is read from the run's ledger."""
+"""What a run has spent on language models, in all and call by call. It is read from the run's ledger, the
+file in which every call is entered."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -59,7 +59,7 @@ NEEDS = {
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """What is known of a kernel for which techniques are looked for: its `name` in the `source` (CUDA), the
+    """What the reasons against techniques depend on, for one kernel: its `name` in the `source` (CUDA), the
     `task`, how many kernels a call `launches`, and the names of the techniques that were `applied` on the way
     to this source."""
 

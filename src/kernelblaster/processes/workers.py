@@ -176,8 +176,8 @@ def _once_more(
 
 
 def _lost(crew: Workers, first: Any) -> list[LostJob]:
-    """The jobs that were lost with the processes of a crew that has ended; the `first` one if all of them
-    ended before they took any, as it would be forgotten otherwise."""
+    """Returns the jobs that were lost with the worker processes of `crew`, all of which have ended. If they
+    ended before any of them took a job, that is the `first` job, which would otherwise be forgotten."""
     if crew.handed_out:
         return crew.lost_jobs
     return [LostJob(first, crew.failures[0] if crew.failures else 0)]

@@ -207,8 +207,8 @@ class Machine:
 
     def sample_for(self, values: Sequence[float]) -> None:
         """From now on, only some blocks of each launch are run, and their costs are recorded for the timing
-        model. `values` describe the GPU and which blocks to run; `model_values` (devices/gpu_model.py) makes
-        them. With an empty sequence, all blocks are run again."""
+        model. `values` are numbers that describe the GPU and say which blocks to run, as
+        `gpu_model.model_values` returns them. With an empty sequence, all blocks are run from then on."""
         self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
     def draw(self, draws: Draws) -> None:

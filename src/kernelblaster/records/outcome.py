@@ -1,5 +1,5 @@
-"""The possible outcomes of judging a candidate, one class each (`Outcome` is their tagged union): failures
-are never encoded as numbers."""
+"""The possible outcomes of judging a candidate, one class each, so that no failure has to be encoded as a
+number. `Outcome` is the union of them."""
 
 from typing import Annotated, Literal
 

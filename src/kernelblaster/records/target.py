@@ -1,4 +1,4 @@
-"""A target: the kernel of a candidate that a step of a search changes."""
+"""A target: the kernel that a search has chosen to optimize next, in a given candidate."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from kernelblaster.records.state import State
 
 @dataclass(frozen=True)
 class Target:
-    """The kernel that a step will change. `kernel` is its name in the source, `share` its part of the call's
-    time (0 to 1), `state` its performance state. `family` is the kind of its computation (like "scan"), None
-    if unknown."""
+    """The kernel that the next step of a search will change, as it is passed to policies and the knowledge
+    base. `kernel` is its name in the source, `share` its part of the call's time (0 to 1), `state` its
+    performance state. `family` is the kind of its computation (like "scan"), None if unknown."""
 
     kernel: str
     share: float

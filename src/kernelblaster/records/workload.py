@@ -10,10 +10,14 @@ WorkloadName = Literal["primary", "odd", "near", "tiny", "small", "below", "besi
 
 
 class Workload(Record):
-    """One choice of all sizes of a signature, at which a task is run; `sizes` has their values by name.
+    """One choice of values (`sizes`, by name) for all sizes of a task's tensors. A task is run at several
+    workloads. By `name`: "primary" has the sizes of the task's file, and is timed; "odd", "near" and "tiny"
+    have others, for verification; "small" is for the emulator. Those named "below", "beside" and "above" are
+    drawn in secret, with sizes smaller than, next to and larger than the task's own; several may have the
+    same of these names.
+
     `module` says with which constructor arguments the task's module is built: "primary" for those of its
-    file, "small" for smaller ones, which only the small workload may need. Several workloads may be named
-    `below`, `beside` or `above`: these are drawn in secret (tasks/size_draws.py)."""
+    file, "small" for smaller ones, where the emulator needs a smaller module."""
 
     name: WorkloadName
     sizes: dict[str, int]

@@ -141,8 +141,8 @@ def _shown(findings: StudyFindings) -> dict[str, Any]:
 
 
 def _not_studied(ablation: Ablation) -> list[list[str]]:
-    """Table rows for the tasks that no arm could search: name, status and reason, in the order of
-    NOT_STUDIED_COLUMNS."""
+    """Table rows for the tasks that no arm (way to search) could search: name, status and reason, in the
+    order of NOT_STUDIED_COLUMNS."""
     return [[one.name, one.status, one.reason] for one in ablation.plan.left_out]
 
 
@@ -162,7 +162,7 @@ def _about(ablation: Ablation) -> str:
 
 def _scope(findings: StudyFindings) -> str:
     """One sentence on which searches a study's figures are made of: the tasks and seeds for which every arm
-    has a result."""
+    (way to search) has a result."""
     trained = "; the other half of the tasks was trained on" if findings.study.trains else ""
     seeds = (
         f"{findings.seeds} of {findings.planned}"
@@ -173,8 +173,8 @@ def _scope(findings: StudyFindings) -> str:
 
 
 def _left_out(findings: StudyFindings) -> str:
-    """The tasks without a result in some arm, as text: "reason: task, task; reason: ..."; empty if there are
-    none."""
+    """The tasks without a result in some arm (way to search), as text: "reason: task, task; reason: ...";
+    empty if there are none."""
     reasons: dict[str, list[str]] = {}
     for task, reason in findings.left_out.items():
         reasons.setdefault(reason.split(":")[0], []).append(task.split("/")[-1])

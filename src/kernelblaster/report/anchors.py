@@ -21,8 +21,8 @@ def anchor(state: str, technique: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class KnowledgeLinks:
-    """Links from a page to the page of a knowledge base in the same folder. `anchors` are the HTML ids that
-    the latter contains; empty if there is no such page."""
+    """Makes links from a page to the page of a knowledge base in the same folder. `anchors` are the HTML ids
+    that exist on the knowledge base's page, so that no link leads nowhere; empty if there is no such page."""
 
     anchors: frozenset[str] = frozenset()
 

@@ -43,8 +43,8 @@ class ChartAxis:
 class ChartLine:
     """One data series of a chart. `points` are (x, y) in axis units. `joined` draws lines between them, as a
     staircase with `steps`; `dots` draws the points. `band` is a shaded area, given by its edges at some x as
-    (x, low, high). `tone` names the colour (palette.py). `tips` are tooltips, one for each point. `name`
-    stands in the legend; a line with an empty name is not in it."""
+    (x, low, high). `tone` names a colour of the page, such as "good". `tips` are tooltips, one for each
+    point. `name` stands in the legend; a line with an empty name is not in it."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -77,7 +77,7 @@ class LineChart:
 @dataclass(frozen=True)
 class Bar:
     """One bar of a figure, with a `label`. It ends at `value`. `low` and `high` are the ends of its error
-    bar, None if it has none. `tone` names its colour (palette.py); `tip` is a tooltip."""
+    bar, None if it has none. `tone` names a colour of the page, such as "good"; `tip` is a tooltip."""
 
     label: str
     value: float

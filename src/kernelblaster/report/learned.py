@@ -35,6 +35,6 @@ def _row(key: tuple[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _attempts(row: dict[str, Any]) -> float:
-    """How many attempts the knowledge base had seen of a row's technique after the runs; 0 if it did not
-    know the technique."""
+    """How many attempts at the technique of a table's row the knowledge base knew of after the runs; 0 if it
+    did not know the technique."""
     return float(row["after"]["attempts"]) if row["after"] else 0.0

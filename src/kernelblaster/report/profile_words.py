@@ -60,8 +60,8 @@ def _compare(
     sentences: dict[bool, list[str]], label: str, unit: str, was: float | None, is_: float | None
 ) -> None:
     """Adds a sentence on the metric called `label` to `sentences[True]` if it rose from `was` to `is_`, or to
-    `sentences[False]` if it fell; `unit` follows the numbers. None if a value is None or the change is below
-    WORTH_SAYING (a fraction)."""
+    `sentences[False]` if it fell; `unit` follows the numbers. Adds nothing if a value is None or the change
+    is below WORTH_SAYING (a fraction)."""
     if was is None or is_ is None or abs(is_ - was) <= WORTH_SAYING * max(was, is_):
         return
     by = "" if unit == "%" else _by(was, is_)

@@ -63,8 +63,10 @@ RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 
 class MaicRl:
-    """One MAIC-RL search for one task, in one session. `policy` writes the candidates. `steps` are the steps
-    made so far."""
+    """One search for a faster candidate, by the strategy MAIC-RL: memory-augmented in-context reinforcement
+    learning, the loop that this module describes. `policy` makes candidates by applying techniques; `session`
+    has them judged, reads and teaches the knowledge base, and keeps the record. Each application of a
+    technique, with the judge's verdict on the new candidate, is a step; `steps` are those made so far."""
 
     def __init__(self, policy: Policy, session: Session) -> None:
         self._policy = policy
@@ -154,16 +156,18 @@ class MaicRl:
             self._step(walking, iteration, number)
 
     def _origin(self, iteration: int, rollout: int) -> SearchNode:
-        """The candidate at which a rollout begins: for rollout 0 the fastest one with something left to try,
-        for others such a one drawn in proportion to its speedup."""
+        """The candidate at which a rollout (one walk from candidate to candidate) begins. For rollout 0 it is
+        the fastest one with a technique left to try; for others it is drawn among all that have one, in
+        proportion to their speedups."""
         if rollout == 0:
             return max(self._open, key=lambda node: node.speedup)
         random = Random(f"{self._seed}/{iteration}/{rollout}")
         return random.choices(self._open, [node.speedup for node in self._open])[0]
 
     def _step(self, rollouts: Sequence[Rollout], iteration: int, number: int) -> None:
-        """One step of these rollouts: choose techniques, judge their candidates in one batch, retry failures,
-        move each rollout to its best candidate, learn. `number` is the step's number within the iteration."""
+        """Makes one step of these rollouts (walks from candidate to candidate): choose techniques, judge
+        their candidates in one batch, retry failures, move each rollout to its best candidate, learn.
+        `number` is the step's number within the iteration."""
         self._session.steer(f"{iteration}/{number}")
         self._profile([rollout.node.attempt.candidate for rollout in rollouts])
         branches = [b for r in rollouts for b in self._branches(r, StepId(iteration, r.number, number))]
@@ -190,9 +194,9 @@ class MaicRl:
     # Extract
 
     def _targets(self, rollout: Rollout) -> list[Target]:
-        """The kernels of the candidate at which a rollout stands, with their performance states, those worth
-        most first; rotated by one for each step without a gain, so that others are tried first then. Empty
-        without a profile."""
+        """The kernels of the candidate at which a rollout (one walk from candidate to candidate) stands, with
+        their performance states, the most worthwhile first. After each step without a gain, the list begins
+        one kernel later, so that another one is tried first. Empty without a profile."""
         profile = self._profiles[rollout.node.code]
         if profile is None:
             return []
@@ -204,9 +208,10 @@ class MaicRl:
     # Match, retrieve, choose
 
     def _branches(self, rollout: Rollout, at: StepId) -> Iterator[Branch]:
-        """Yields the techniques to try where a rollout stands in step `at`, each with the candidate that
-        applies it. What was chosen is recorded first, and the candidates are made from the record, so that a
-        continued search makes the same ones. If nothing was chosen, the rollout ends."""
+        """Yields the techniques to try at the candidate at which a rollout (one walk from candidate to
+        candidate) stands in step `at`, each with the candidate that applies it. What was chosen is recorded
+        first, and the candidates are made from the record, so that a continued search makes the same ones. If
+        nothing was chosen, the rollout ends."""
         node, key = rollout.node, f"{at.iteration}/{at.rollout}/{at.number}"
         targets = self._targets(rollout)
         chosen = self._session.log.once("choice", key, lambda: self._choose(node, targets, key))
@@ -229,10 +234,11 @@ class MaicRl:
             self._exhausted.add(node.code)
 
     def _choose(self, node: SearchNode, targets: Sequence[Target], key: str) -> dict[str, object]:
-        """What to try at a candidate `node`, as JSON data to record: the number and state of the first of
-        `targets` (kernels) with something left to try, and up to `choices` techniques there, each with the
-        number of the way it is applied. If there is nothing, the policy is asked again for more, up to ROUNDS
-        times in all. `key` seeds the random choice."""
+        """Chooses what to try at a candidate `node`, and returns it as JSON data to record: the first of
+        `targets` (kernels) with something left to try, by its number, with its performance state; and up to
+        `choices` techniques for it, each with the number of one of the candidates that it can give. If
+        nothing is left, the policy is asked again for more techniques, up to ROUNDS times in all. `key` seeds
+        the random choice."""
         random = Random(f"{self._seed}/{key}")
         by_chance = random.random() < BY_CHANCE
         offered: dict[int, set[str]] = {number: set() for number in range(len(targets))}
@@ -406,10 +412,11 @@ class MaicRl:
         return [replace(one, evaluation=e) for one, e in pairs if e is not None]
 
     def _advance(self, rollout: Rollout, judged: Sequence[Branch]) -> list[Step]:
-        """Move a rollout to its best judged candidate, if that is faster, prepares a gain, or is slower by
-        less than SIDEWAYS; else it stays. Adds candidates to the tree, and ends the rollout if it is near the
-        floor (the least time that the GPU allows) or out of patience. Returns a step for each candidate that
-        it tried."""
+        """Moves a rollout (one walk from candidate to candidate) to the best of the candidates that were
+        `judged` for it, if that is faster, prepares a gain, or is slower by less than SIDEWAYS; otherwise it
+        stays. Adds good candidates to the tree. Ends the rollout if it is near the floor (the least time that
+        the GPU allows) or too many steps in a row gained nothing. Returns a step for each candidate that it
+        tried."""
         mine = sorted((one for one in judged if one.rollout is rollout), key=lambda one: one.trial.id)
         if not mine:
             return []

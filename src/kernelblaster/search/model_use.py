@@ -104,8 +104,8 @@ def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
 
 def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
     """Returns how language models take part in an existing run; None if none does. `usd` and `tokens` are new
-    budgets for them in US dollars and tokens, None to keep the old ones. Raises StoreError if the run has no
-    events, and a `ModelError` if a model cannot be used."""
+    limits on what they may cost in the whole run, what they have cost so far included; None keeps the old
+    ones. Raises StoreError if the run has no events, and a `ModelError` if a model cannot be used."""
     if not run.events:
         raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
     models = recorded_model_use(run.events[0].data)
@@ -131,7 +131,7 @@ def check_models(model_use: ModelUse) -> None:
 
 def check_ledger(run: Run) -> None:
     """Raises StoreError if a run in a shared database has asked models on another machine. What they cost is
-    recorded only in the run's folder on that machine, so that the budget would be counted from zero here."""
+    recorded only in the run's folder on that machine; on this one, the budget would be counted from zero."""
     asked = any(event.kind == "evaluation" for event in run.events)
     if asked and pointer_of(run.folder) is not None and not (run.folder / LEDGER).exists():
         raise StoreError(

@@ -65,8 +65,8 @@ class PlainRewrites:
         return judging.budget.spent or judging.near_floor(best.evaluation)
 
     def _step(self, rollout: _Rollout, at: StepId) -> None:
-        """One rewrite of the rollout's best candidate, and up to `retries` corrections of it until it is
-        correct."""
+        """One step of a rollout (a chain of rewrites): the model rewrites its best candidate, and corrects
+        the result up to `retries` times until it is correct."""
         self._session.steer(str(at))
         parent, said, tried = rollout.best, "", rollout.best.candidate
         rollout.fruitless += 1
@@ -87,8 +87,9 @@ class PlainRewrites:
             said = feedback(judged, source)
 
     def _learn(self, rollout: _Rollout, at: StepId, tried: Candidate, judged: Evaluation) -> None:
-        """Records step `at`: the rollout's best candidate was rewritten to `tried`, and `judged` is the
-        judge's evaluation of that. If it is correct and faster, the rollout continues from it."""
+        """Records step `at` of a rollout (a chain of rewrites): its best candidate was rewritten to `tried`,
+        and `judged` is the judge's evaluation of that. If it is correct and faster, the rollout continues
+        from it."""
         parent = rollout.best
         result = compare(judged, parent.evaluation)
         taken = isinstance(result, Gained) and result.log_speedup > 0
@@ -110,7 +111,8 @@ class PlainRewrites:
         self.steps.append(step)
 
     def _profile(self, best: Best) -> Profile | None:
-        """The profile of a rollout's best candidate, made when first asked for; None if profiling failed."""
+        """The profile of the best candidate of a rollout (a chain of rewrites), made when first asked for;
+        None if profiling failed."""
         return self._session.judging.profile([best.candidate])[0]
 
 

@@ -21,7 +21,8 @@ RunAction = Callable[[Dashboard, Path, dict[str, Any]], dict[str, Any]]
 def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
     """Stops the search of the run in `folder`, which `dashboard` serves: it ends before its next candidate
     or, if `data["now"]` is true, its process is ended at once. `data["confirm"]` must be the run's name,
-    which shows that a person has confirmed this; otherwise raises KernelBlasterError."""
+    which shows that a person has confirmed this; otherwise raises KernelBlasterError. Returns {"done": a
+    sentence for the page}."""
     _confirmed(data, folder)
     now = data.get("now") is True
     stop_run(folder, now=now, by=BY)
@@ -33,7 +34,8 @@ def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> di
     limits ("budget" in candidates, "seconds", "gpu_seconds"); lists of techniques to try first ("pin"), not
     to try ("forbid") or to treat as any other again ("release"); a text for the language model ("note"; with
     "standing": for all further questions). Raises KernelBlasterError for values that are not allowed, or if
-    nothing is asked for."""
+    nothing is asked for. Returns a sentence for the page ("done") and what was asked, as JSON data
+    ("commands")."""
     commands = steer_run(
         folder,
         budget=_number(data, "budget", whole=True),  # type: ignore[arg-type]
@@ -53,9 +55,11 @@ def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> di
 
 
 def resume_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Continues the search of the run in `folder`, which `dashboard` serves, in a process of its own. `usd`
-    and `tokens` in `data` are new budgets for language models. `data["confirm"]` must be the run's name,
-    which shows that a person has confirmed this; otherwise raises KernelBlasterError."""
+    """Continues the search of the run in `folder`, which `dashboard` serves, in a new process. `data["usd"]`
+    and `data["tokens"]`, both optional, are new limits on what language models may cost in the whole run,
+    with what they have cost so far; without one, the old limit stays. `data["confirm"]` must be the run's
+    name, which shows that a person has confirmed this; otherwise raises KernelBlasterError. Returns {"done":
+    a sentence for the page}."""
     _confirmed(data, folder)
     tokens = _number(data, "tokens", whole=True)
     pid = dashboard.resumed.start(folder, _number(data, "usd"), None if tokens is None else int(tokens))

@@ -248,8 +248,8 @@ class Pages:
 
     async def live(self, request: Request) -> Response:
         """Answers with a stream (server-sent events) by which an open page gets the changes of what it shows,
-        as long as it is open. The query names the page's topic. 404 if there is no such topic; 503 if 400
-        pages (MOST_CLIENTS) are open."""
+        as long as it is open. The query has the name of the page's topic (its content, such as "run/ID"). 404
+        if there is none; 503 if 400 pages (MOST_CLIENTS) are open."""
         if self._dashboard.hub.clients >= MOST_CLIENTS:
             return PlainTextResponse("Too many pages are open.\n", 503, {"retry-after": "10"})
         name = request.query_params.get("topic", "")
@@ -327,16 +327,16 @@ class Pages:
     # Parts
 
     def _page(self, template: str, topic: Topic, **values: Any) -> Response:
-        """The page made of a template and the present parts of a topic, which is kept up to date
-        afterwards."""
+        """The page made of a template and the present parts of a topic (a page's content), which is kept up
+        to date afterwards."""
         version, parts = topic.page()
         return self._rendered(template, topic, version, parts, **values)
 
     def _rendered(
         self, template: str, topic: Topic, version: int, parts: list[PagePart], **values: Any
     ) -> Response:
-        """The page made of a template and these parts of a topic, in this version, from which it is kept up
-        to date."""
+        """The page made of a template and these parts of a topic (a page's content), in this version, from
+        which it is kept up to date."""
         single = PartsById({part.id: part.html for part in parts if not part.within})
         within: dict[str, list[str]] = {}
         for part in parts:

@@ -73,8 +73,9 @@ class Places:
                     yield folder
 
     def _place(self, folder: Path, bench: str) -> Place | None:
-        """The run or bench in a folder, looked up once. None for an ablation, and for a folder seen for the
-        first time whose log has no complete first event yet."""
+        """The run or bench in a folder. None for an ablation, which the dashboard does not show. None also at
+        the first look at a folder whose log does not have its complete first event yet: it may just be being
+        made, and is looked at again."""
         known = self._known.get(folder)
         if known is not None:
             return known

@@ -57,8 +57,9 @@ class ResumedRuns:
 
     def start(self, folder: Path, usd: float | None = None, tokens: int | None = None) -> int:
         """Continues the run in `folder` in a new process, which outlives this one; returns the process's id.
-        `usd` and `tokens` are new budgets for language models, None leaves them. Raises StoreError if a
-        process works on the run already."""
+        `usd` and `tokens` are new limits on what language models may cost in the whole run, what they have
+        cost so far included; None leaves the old ones. Raises StoreError if a process works on the run
+        already."""
         self._await_end(folder)
         with self._lock:
             known = self._started.get(folder)

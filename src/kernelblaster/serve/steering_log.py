@@ -65,8 +65,8 @@ def steering_log(folder: Path, events: Sequence[RunEvent]) -> SteeringLog:
 
 
 def _now(commands: Sequence[SteeringCommand]) -> tuple[int | None, dict[str, str]]:
-    """What holds after these commands: the last limit of candidates (None if none was set), and `pin` or
-    `forbid` by technique."""
+    """Returns what is in force after these commands: (the limit of candidates that was asked for last or
+    None, and by technique "pin" or "forbid")."""
     limit, marks = None, {}
     for command in commands:
         match command.action:

@@ -80,9 +80,9 @@ def parse_event(text: bytes) -> ParsedEvent:
 
 
 class RunSummary:
-    """What a list shows of a run, from the events that were added so far. Times are in microseconds, None
-    until something was timed. `begun` and `last` are seconds since 1970; `seconds` is for how long processes
-    worked on the run.
+    """A run as a line of a list shows it, computed from its events one by one as they are added. Times are in
+    microseconds, None until something was timed. `begun` and `last` are seconds since 1970; `seconds` is for
+    how long processes worked on the run.
 
     `series` has the time of each candidate in the order of judging, None for one that is not correct; with
     more than 128 candidates (POINTS), each entry is the best of several neighbours. `busy` has a pair for

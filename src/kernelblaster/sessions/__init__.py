@@ -1,2 +1,2 @@
-"""One search in one run, for whoever writes the search loop: ask for advice, tell candidates, learn from the
+"""What a search loop needs, for whoever writes one: ask for advice, tell candidates, learn from the
 results."""

@@ -37,15 +37,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a search. Watchers get such an object when a candidate goes to the judge (`phase` is
-    `judging`), when a step has its result (`stepped`, with the `step`), and after an iteration (`learned`).
+    """A message on the progress of a search, for watchers (functions that are called with progress). They get
+    one when a candidate goes to the judge (`phase` is `judging`), when a step has its result (`stepped`, with
+    the `step`), and after an iteration (`learned`).
 
     `evaluations` candidates were judged so far, `seconds` is the time since the search began, and the fields
     that end in `_left` say how much the limits still allow, None without a limit. `id`, `state`, `technique`
     and `predicted` (a speedup over the parent candidate) say what is tried. `result` is what it gained over
     the parent; for a candidate that failed, `why` says what is wrong. `own_us` (of the step's candidate),
     `first_us`, `best_us`, `baseline_us` and `floor_us` are times in us, None until something was timed;
-    `modelled`: they come from a model.
+    `modelled`: they come from a model of the GPU, not from a clock.
     """
 
     phase: Phase
@@ -78,11 +79,13 @@ def unwatched(progress: Progress) -> None:
 
 
 class Log:
-    """The record of one search. `once` records what was computed as an event of the run, so that a continued
-    search gets it back. `judging`, `stepped` and `learned` send a `Progress` to `watcher`; its numbers come
-    from the argument `judging`, and `modelled` says that times come from a model. `steering` is asked whether
-    a person wants to stop. `iteration` is the number of the present iteration, which the session sets;
-    `steps` are the run's steps so far."""
+    """The record of one search, which also tells watchers of its progress. `once` records a result as an
+    event of the run, so that a continued search need not compute it again. The methods `judging`, `stepped`
+    and `learned` each call `watcher` with a `Progress`. The counts, times and limits in it are read from the
+    constructor's argument `judging`, which has the evaluations so far. `modelled`: times are not measured,
+    but come from the emulator's model of a GPU. `steering` is asked whether a person wants to stop.
+    `iteration` is the number of the present iteration, which the session sets; `steps` are the steps so
+    far."""
 
     def __init__(
         self, run: Run, judging: Judging, steering: Steering, watcher: Watcher, *, modelled: bool

@@ -209,10 +209,10 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Returns changes that keep the knowledge base small (merged performance states, retired techniques,
-        lowered weights), which are due once for every 500 recorded changes (CONSOLIDATED). `now` is its
-        present content. Empty if the number of recorded changes has not passed a multiple of 500 since the
-        iteration began."""
+        """Returns the changes that would keep the knowledge base small, of which `now` is the present
+        content: similar performance states merged, techniques that do not pay retired, old evidence given
+        less weight. They are due once in every 500 recorded changes (CONSOLIDATED). Empty if no multiple of
+        500 was passed since the iteration began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())
@@ -252,9 +252,10 @@ class Memory:
         return {"steps": [step.model_dump(mode="json") for step in steps]}
 
     def _observed(self, step: Step) -> Observed:
-        """The event for the knowledge base on a step: for a technique with its log speedup over the candidate
-        before, for a recipe with its reach, the log of its speed relative to the floor's (the least time that
-        the GPU allows)."""
+        """Returns the event by which the knowledge base learns from a step. For a single technique it has the
+        log speedup over the candidate before. For a recipe (several techniques in one step) it has the reach:
+        the log of the new candidate's speed relative to that of the floor, the least time that the GPU
+        allows."""
         timing = self._judging.evaluations[step.child].timing
         result, before = step.result, step.before
         if is_recipe(step.technique) and timing is not None:
@@ -277,9 +278,10 @@ class Memory:
 
 
 def _from(timing: Timing | None, scored: Scored) -> Scored:
-    """Returns the score of a recipe with a log speedup over a candidate of this timing in place of its reach
-    (log of its speed relative to the floor's). The score of a single technique is returned unchanged, and so
-    is any if `timing` is None."""
+    """Converts the score of a recipe (several techniques in one step). The knowledge base keeps a recipe's
+    reach, the log of its speed relative to the roofline floor's; the result has the log speedup over a
+    candidate of this `timing` instead. Scores of single techniques are returned unchanged, and so are all if
+    `timing` is None."""
     if timing is None or not is_recipe(scored.optimization.technique):
         return scored
     mean = scored.prediction.mean - reach(timing)
@@ -288,9 +290,10 @@ def _from(timing: Timing | None, scored: Scored) -> Scored:
 
 
 def _with_reach(timing: Timing | None, optimization: Optimization) -> Optimization:
-    """Returns a recipe with its reach (its speed as a fraction of the floor's, at most 1) in place of its
-    predicted speedup over a candidate of this timing; if `timing` is None, the reach is half of the floor's
-    speed. A single technique is returned unchanged."""
+    """Converts the prediction of a recipe (several techniques in one step). `optimization` has a speedup over
+    a candidate of this `timing`; the result has the recipe's reach instead, its speed as a fraction of the
+    roofline floor's, at most 1. If `timing` is None, one half is assumed. A single technique is returned
+    unchanged."""
     if not is_recipe(optimization.technique):
         return optimization
     mean = UNKNOWN_REACH if timing is None else min(0.0, log(optimization.predicted) + reach(timing))

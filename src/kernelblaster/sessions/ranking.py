@@ -19,7 +19,7 @@ class Ranking:
     pairs: int = 0
 
     def __str__(self) -> str:
-        """This as a part of a sentence; empty if there are no pairs."""
+        """How well the model ranked, as a part of a sentence; empty if there are no pairs of candidates."""
         if not self.pairs:
             return ""
         return f"the model ranked {self.right / self.pairs:.0%} of {self.pairs} pairs of candidates right"

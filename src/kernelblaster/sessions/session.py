@@ -1,18 +1,5 @@
-"""The interface of one search in one run: ask for advice, tell candidates, learn from steps.
-
-    session = Session(task, judge, knowledge, run, Search())
-    session.judging.judge(first)                 # the first candidate: verified, timed, recorded
-    session.begin_iteration(0)
-    advice = session.ask(target, techniques, applied=(), parent=first)     # `target`: a kernel of `first`
-    best = advice.options[0]                     # a technique of those, with what is expected of it
-    technique, predicted = best.optimization.technique, best.prediction.speedup
-    candidate = write(first, technique)          # `write` is yours: applies the technique to `first`
-    trial = Trial(StepId(0, 0, 0), advice.state, technique, predicted, candidate)
-    evaluation = session.tell("0/0", [trial])[0]         # judges `candidate`; None if the budget is spent
-    session.learn("0/0", [step])                 # `step` is yours: a `Step` with the result of the trial
-
-Everything that it returns is recorded, so that a loop that is started again in the same run makes the same
-choices."""
+"""The interface for whoever writes a search loop: ask the knowledge base for advice on a kernel, have
+candidates judged, and learn from the results. Everything is recorded in one run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,10 +37,11 @@ class Advice:
 
 
 class Session:
-    """One search of a task in one run, whose candidates `judge` judges. `judging` makes and keeps the
-    evaluations, `memory` reads and teaches the knowledge base, `log` records choices and tells the `watcher`,
-    and `steering` has what people ask of the search while it runs. `search` are its settings, `gpu` is the
-    GPU's specification; `modelled`: times come from a model of the GPU."""
+    """The services that a search loop uses for one task and one run: it has candidates judged by `judge`,
+    asks and teaches the knowledge base, and records everything. `judging` makes and keeps the evaluations,
+    `memory` reads and teaches the knowledge base, `log` records choices and tells the `watcher`, and
+    `steering` has what people ask of the search while it runs. `search` are its settings, `gpu` is the GPU's
+    specification; `modelled`: times come from a model of the GPU."""
 
     def __init__(
         self,

@@ -41,8 +41,8 @@ def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]
 
 def _best(history: History) -> dict[str, Any]:
     """The result of a run as JSON data: whether it is finished, how many candidates were judged, and the best
-    candidate's speedup over the baseline and over the first candidate, with times in microseconds. Without
-    the latter three if no candidate is correct."""
+    candidate's speedup over the baseline and over the first candidate, with times in microseconds. If no
+    candidate is correct, the speedups and times are left out."""
     best, first = history.best, history.first
     summary: dict[str, Any] = {
         "task": history.task,
@@ -61,8 +61,9 @@ def _best(history: History) -> dict[str, Any]:
 
 
 def _learned(one: History, other: History) -> list[dict[str, Any]]:
-    """For each technique in a state that either run learned about: its [before, after] expected speedups
-    in both runs; None for a run that learned nothing about it."""
+    """Returns one entry for each technique in a state that at least one of the two runs learned about:
+    {"state", "technique", "expected"}. The last has for each run [the expected speedup before it, that after
+    it], or None if the run learned nothing about the technique."""
     sides = [_expectations(history) for history in (one, other)]
     keys = sorted(sides[0].keys() | sides[1].keys())
     return [

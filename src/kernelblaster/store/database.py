@@ -1,5 +1,5 @@
-"""The database of a shared store, in which runs of several machines are kept: PostgreSQL on a server, or
-SQLite in a file for what one machine shares."""
+"""The database of a shared store, which keeps the runs of several users or machines: PostgreSQL on a server,
+or a SQLite file if only processes of one machine use it."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -103,8 +103,8 @@ class StoreDatabase:
         return self._explained(attempt)
 
     def _explained(self, attempt: Callable[[], T]) -> T:
-        """The result of `attempt`. Raises StoreUnreachable if the connection is lost in it, StoreError if the
-        database refuses."""
+        """Returns what the function `attempt` returns. Raises StoreUnreachable if the connection is lost in
+        it, StoreError if the database refuses."""
         try:
             return attempt()
         except (DBAPIError, PoolTimeout) as error:
@@ -114,7 +114,8 @@ class StoreDatabase:
 
 
 def _with(engine: Engine, work: Callable[[Connection], T]) -> T:
-    """The result of `work`, called with a connection of the engine."""
+    """Calls `work` with a connection of the engine, which is closed afterwards, and returns its result. What
+    `work` does not commit is undone."""
     with engine.connect() as connection:
         return work(connection)
 

@@ -137,8 +137,9 @@ class History:
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What the run changed in the knowledge base, as JSON data: the content of learned.json
-        (store/results.py). None until the run has ended."""
+        """What the run changed in the knowledge base, as JSON data: the versions before ("from") and after
+        ("to"), added performance states, techniques with their scores before and after, reasons, and the
+        recorded changes. None until the run has ended."""
         return self._results["learned"] if self._results else None
 
     def source_of(self, judged: JudgedCandidate) -> str:

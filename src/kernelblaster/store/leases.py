@@ -1,5 +1,5 @@
-"""Leases that are kept in a database, so that they survive the end of the process that took them. A lease
-says what a device is working on, and how often a device's process was lost with that work."""
+"""Keeps in a database which work each device is doing (a lease), and how often a device's process was lost
+with the same work. So both survive the end of the process that recorded them."""
 
 import time
 
@@ -23,9 +23,9 @@ class LostWork(Record):
 
 
 class StoredLeases:
-    """`Leases` (fleet/leases.py) in the database `store`. `scope` is the id of a run or bench; one process at
-    a time works on it. If that process is killed while devices are at work, their work counts as lost when
-    the next process opens the leases."""
+    """The records of work in progress (`Leases`) of one run or bench, kept in the database `store` under
+    `scope`, the id of the run or bench. One process at a time works on it. If that process is killed while
+    devices are at work, their work counts as lost when the next process opens the leases."""
 
     def __init__(self, store: StoreDatabase, scope: str) -> None:
         self._store = store
@@ -88,8 +88,8 @@ def _begin(store: StoreDatabase) -> Executable:
 
 
 def leases_of(run: Run) -> StoredLeases:
-    """The leases of a run or bench that this process works on: in the shared database that has its events,
-    else in a file of its folder."""
+    """The leases (records of what each device is working on) of a run or bench that this process works on.
+    They are kept in the shared database that has its events, else in a file of its folder."""
     pointer = pointer_of(run.folder)
     store = StoreDatabase(run.folder / LEASES[0]) if pointer is None else pointer.open()
     return StoredLeases(store, run.id)

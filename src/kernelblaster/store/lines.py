@@ -22,11 +22,11 @@ _EARLIER = re.compile(rb"^([0-9a-f]{8}) ({.*})$")
 
 
 class RunEvent(Record):
-    """Something that happened in a run. `number` counts from 0; `kind` names the sort of event ("evaluation",
-    "steps"), and `key`, if not empty, is unique among those of one kind. `at` is in seconds since 1970, for
-    display only; `after` is in seconds since the process opened the log, by a monotonic clock. `data` is what
-    happened, as JSON data. Only the first event has `format` and `id`; the id identifies the run, whatever
-    its folder is called."""
+    """One entry in the log of a run: something that happened or was decided in its search. `number` counts
+    from 0; `kind` names the sort of event ("evaluation", "steps"), and `key`, if not empty, is unique among
+    those of one kind. `at` is in seconds since 1970, for display only; `after` is in seconds since the
+    process opened the log, by a monotonic clock. `data` is what happened, as JSON data. Only the first event
+    has `format` and `id`; the id identifies the run, whatever its folder is called."""
 
     number: int
     at: float

@@ -29,8 +29,8 @@ class StorePointer(Record):
 
 
 def pointer_of(folder: Path) -> StorePointer | None:
-    """The pointer in a run's folder; None if its events are in the folder itself. Raises StoreError if it
-    cannot be read."""
+    """The pointer in a run's folder, which says in which shared store the run's events are; None if they are
+    in the folder itself. Raises StoreError if it cannot be read."""
     path = folder / POINTER
     try:
         return StorePointer.model_validate_json(path.read_text())

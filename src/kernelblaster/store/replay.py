@@ -23,8 +23,9 @@ class Sample:
 
 
 def samples(steps: Sequence[Step], evaluations: Mapping[str, Evaluation], floor_bytes: int) -> list[Sample]:
-    """Joins each of `steps` with the evaluations of the candidates before and after it. `evaluations` has
-    these by the candidates' `code`. `floor_bytes` is the least memory traffic of the task, in bytes."""
+    """Returns each of `steps` as a `Sample`, together with the evaluations of the candidates before and after
+    it. `evaluations` has these by the candidates' `code`. `floor_bytes` is the least memory traffic of the
+    task, in bytes."""
     return [Sample(s, evaluations[s.parent], evaluations[s.child], floor_bytes) for s in steps]
 
 

@@ -68,8 +68,9 @@ def _trajectory_table(record: dict[str, Any]) -> str:
 
 
 def _learned(run: Run, knowledge: KnowledgeBase) -> dict[str, Any]:
-    """What this run changed in the knowledge base, as JSON data: the versions before and after, new
-    states, changed techniques, reasons, and the events themselves. Changes by other runs at the same
+    """What this run changed in the knowledge base, as JSON data: its versions before ("from") and after
+    ("to"), the added performance "states", the changed "techniques" with their scores before and after, the
+    "reasons" for surprising results, and the recorded changes ("events"). Changes by other runs at the same
     time are left out, except that expectations include them."""
     begun = min((e.data["version"] for e in run.events if e.kind == "theta"), default=knowledge.version)
     mine = [event for event in knowledge.log(since=begun) if event.provenance.run == run.name]

@@ -45,7 +45,8 @@ class SharedRuns:
 
 
 class ReadableRun(Protocol):
-    """A run as it can be read: an open one, or one that another process is writing (store/follow.py)."""
+    """Interface of a run that can be read: an open one (`Run`), or one that another process is writing
+    (`FollowedRun`)."""
 
     @property
     def name(self) -> str: ...
@@ -280,8 +281,8 @@ def run_folders(root: Path) -> list[Path]:
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether there is a run in this folder: a log of events, or a pointer to the shared store that has
-    it."""
+    """Whether there is a run in this folder: a log of events, or a file that says which shared store
+    (database) has it."""
     return (folder / LOG).is_file() or (folder / POINTER).is_file()
 
 

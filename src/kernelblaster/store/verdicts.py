@@ -18,8 +18,9 @@ _WRITTEN = re.compile(r'\{"sum":"([0-9a-f]{16})","evaluation":(\{.*\})\}\n')
 
 
 class VerdictKey(Record):
-    """What a kept evaluation is about: the GPU's short name (`gpu`), a hash of the task (`task`) and a hash
-    of the candidate's source and constants (`code`)."""
+    """The key under which an evaluation is kept, so that an equal candidate need not be judged again: the
+    GPU's short name (`gpu`), a hash of the task (`task`) and a hash of the candidate's source and constants
+    (`code`)."""
 
     gpu: str
     task: str

@@ -75,9 +75,9 @@ _Choice = Callable[[int, RowValues, torch.Tensor, torch.Generator], torch.Tensor
 
 
 def _written(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Uniform draws from the pool: the values as the task's file draws them. (As for all functions of
-    _CHOICES: `size` is the length of the sorted pool, `drawn` are uniform indices into it, and an
-    index into the pool is returned for each element.)"""
+    """Indices into the sorted pool for values that are drawn as the task's file draws them: uniformly at
+    random. (In all functions of _CHOICES, `size` is the length of the pool, `drawn` has uniform random
+    indices into it, and the result has an index for each element.)"""
     return drawn
 
 

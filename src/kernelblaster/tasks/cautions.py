@@ -1,11 +1,13 @@
-"""What the author of a candidate should know of a task that can be scored."""
+"""Warnings for the authors of candidates on a task: what cannot be verified, and where PyTorch leaves a
+result open."""
 
 from kernelblaster.records import Fitness
 
 
 def cautions(fitness: Fitness) -> tuple[str, ...]:
-    """What cannot be verified on a task, and where candidates must do as PyTorch does although it documents
-    no such thing: sentences without a full stop, usually none."""
+    """Returns the warnings for a task with this `fitness`, as sentences without a full stop; usually none.
+    They say what cannot be verified, and where candidates must do as PyTorch does although it documents no
+    such thing."""
     said = []
     if fitness.insensitive:
         names = ", ".join(fitness.insensitive)

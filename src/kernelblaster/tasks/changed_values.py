@@ -84,7 +84,8 @@ def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> tor
 
 
 def _one_row(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values, but all of one row, which the seed draws, multiplied by CONTRAST."""
+    """The values, but those of one row, which is drawn by the seed, multiplied by CONTRAST (a large
+    number)."""
     return torch.where(rows.row == rows.rng("row").randrange(max(rows.count, 1)), values * CONTRAST, values)
 
 
@@ -106,8 +107,8 @@ def _rising(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.
 
 
 def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values, shifted by -1, 1 or 4 times FAR standard deviations of the pool except at the first
-    elements of rows (`in_beginning`)."""
+    """The values, shifted by -1, 1 or 4 times FAR standard deviations of the pool (the task's own values).
+    The first elements of each row are not shifted."""
     side = rows.rng("side").choice((-1.0, 1.0, 4.0))
     return torch.where(in_beginning(rows), values, values + side * FAR * _spread(pool))
 
@@ -167,9 +168,9 @@ def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> tor
 
 
 def _kept(rows: RowValues) -> torch.Tensor:
-    """Which elements a sparse arrangement keeps (a mask over the piece that `rows` locates): on average
-    SPARSE along the longest axis, and at least one in each line along every axis of at least a quarter of
-    that length."""
+    """A mask that says which elements of the piece at `rows` a sparse tensor keeps: on average SPARSE in a
+    line along the longest axis, and at least one in each line along every axis that is at least a quarter as
+    long."""
     longest = max(rows.shape, default=1)
     kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
     for axis, extent in enumerate(rows.shape):

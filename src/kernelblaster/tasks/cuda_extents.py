@@ -146,9 +146,9 @@ class _Kernel:
                     inferred.indexing[self._pointers[indexed]] = name
 
     def _largest(self, terms: list[tuple[str, ...]]) -> Sizes:
-        """The sizes whose product bounds an index, which is given as a sum of products (see `_terms`): those
-        of the product with the most sizes. `?` stands for a factor without a known bound; numbers are left
-        out."""
+        """The sizes whose product bounds an index, which is given as a sum of products (each a tuple of
+        factors' texts): those of the product with the most sizes. `?` stands for a factor without a known
+        bound; numbers are left out."""
         products: list[Sizes] = []
         for term in terms:
             dims: list[str] = []
@@ -177,8 +177,9 @@ class _Kernel:
         return [(name,)]
 
     def _combined(self, kind: str, pair: tuple[Node, Node], depth: int) -> list[tuple[str, ...]]:
-        """The sum of products (see `_terms`) for a binary expression with the operator `kind` and the
-        operands `pair`. For `a % b` and `a & b` it is b, which bounds it. `depth` is as in `_terms`."""
+        """A binary expression (operator `kind`, operands `pair`) as a sum of products: a list of products,
+        each a tuple of the texts of its factors. For `a % b` and `a & b` it is b, which bounds it. Local
+        variables are replaced by their initializers, `depth` levels deep."""
         if kind in ("%", "&"):
             return [(text(bare(pair[1])),)]  # below it
         left, right = (self._terms(side, depth) for side in pair)
@@ -187,9 +188,9 @@ class _Kernel:
         return [self._divided(left, right)] if kind == "/" else left + right
 
     def _divided(self, left: list[tuple[str, ...]], right: list[tuple[str, ...]]) -> tuple[str, ...]:
-        """The product of factors (see `_terms`) for the quotient of two sums of products, `left` / `right`.
-        `i / cols` for an i below rows * cols is a new factor that is below rows; for any other quotient, the
-        longest product of the dividend."""
+        """The product of factors, as texts, that bounds the quotient `left` / `right` of two sums of
+        products. For an i below rows * cols, `i / cols` becomes a new factor that is below rows; for any
+        other quotient, the longest product of the dividend is returned."""
         if len(left) == len(right) == 1 and len(left[0]) == len(right[0]) == 1:
             bound, by = self._bounds.get(left[0][0], ()), self._sizes.get(right[0][0])
             if by in bound:

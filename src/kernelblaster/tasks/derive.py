@@ -202,9 +202,9 @@ class Derivation:
         return self._new(name, "free")
 
     def _shared(self, tensor: str, axis: int, extent: int, small: int | None) -> str:
-        """The name of a fixed dimension's size: one for all dimensions with the same extent in the module as
-        the file builds it and in the smaller construction (`small`; None if there is none). Named after the
-        first `tensor` and `axis` with it."""
+        """The name of the size of a fixed dimension. Dimensions share a size if they have the same extent in
+        the module as the file builds it and, if there is a smaller construction, in that too (`small`). It is
+        named after the first `tensor` and `axis` that has it."""
         key = (extent, small)
         if key not in self._fixed:
             self._fixed[key] = self._new(f"{tensor}_{axis}", "fixed")

@@ -208,8 +208,8 @@ class _Trial:
         return True
 
     def _run(self, change: _Change, wide: bool) -> list[torch.Tensor]:
-        """Runs the module on inputs that differ from the file's own by `change`, in its own precision or, if
-        `wide`, in float64; returns its outputs."""
+        """Runs the module on inputs that differ from the file's own as `change` says, and returns its
+        outputs; with `wide` in float64, else in its own precision."""
         inputs, reference = self._bind(change, wide), self._reference
         with reference.with_scalars(change.scalars), reference.in_float64() if wide else nullcontext():
             return reference.run(inputs)

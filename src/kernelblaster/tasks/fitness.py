@@ -12,8 +12,8 @@ from kernelblaster.tasks.values import fill, perturb
 def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
     """Returns whether candidates can be judged for a task: the problems that were found (none if they can),
     and the parameters on which the output does not depend. Runs the task's module several times at its
-    smallest workload, on the CPU unless `device` is given. CUDA-source tasks always pass here: they are
-    checked when their kernel is run."""
+    smallest workload, on the CPU unless `device` is given. A task that is a CUDA source has no problems at
+    this point: it is checked later, when its kernel is run."""
     if task.kind == "cuda":
         return Fitness()
     workload = task.small or min(task.workloads, key=lambda w: w.total_bytes(task.signature))

@@ -65,8 +65,8 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def elements(self, position: int) -> int:
-        """How many elements are read of the tensor at this position of the list given at construction; 0 if
-        it is unused, at most its size."""
+        """How many elements the module reads of one of the tensors given at construction, the one at this
+        position; 0 if it is unused, at most its size."""
         return min(self._sizes[position], round(sum(self._views[position].values())))
 
     def _read(self, tensor: torch.Tensor, elements: float) -> None:
@@ -86,8 +86,8 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def _gathered(table: torch.Tensor, result: torch.Tensor) -> float:
-    """The expected number of distinct elements of `table` that a gather (embedding, index_select, ...) with
-    this `result` reads, if its indices are uniformly random and may repeat."""
+    """How many distinct elements of `table` a gather (embedding, index_select, ...) with this `result` is
+    expected to read, if its indices are uniformly random and may repeat."""
     size = table.numel()
     return -size * expm1(-result.numel() / size) if size else 0.0
 

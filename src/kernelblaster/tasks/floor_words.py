@@ -12,5 +12,5 @@ BYTES_AND_PRODUCTS = (
 
 
 def counted(floor: Floor) -> str:
-    """What a floor counts, in words."""
+    """Says in words what a floor (the least work that any implementation must do) counts."""
     return BYTES_AND_PRODUCTS if floor.operations else BYTES_ALONE

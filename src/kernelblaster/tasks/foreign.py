@@ -31,8 +31,8 @@ class Hangs(BadTask):
 def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator[None]:
     """A context for running a task's code. Whatever the code raises, including SystemExit, becomes a
     `BadTask`; a real Ctrl-C passes through. The error names the file (`path`), the line, and what was being
-    done, in the words `what`. What the code prints is not shown. After `limit_s` seconds the code is
-    interrupted, which raises `Hangs`: only in the main thread, and only while it runs Python code."""
+    done, in the words `what`. What the code prints is not shown. After `limit_s` seconds (None: no limit) the
+    code is interrupted, which raises `Hangs`: only in the main thread, and only while it runs Python code."""
     with _interrupts() as pressed, time_limit(limit_s), quiet():
         try:
             with offline():

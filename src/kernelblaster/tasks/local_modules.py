@@ -56,9 +56,9 @@ def with_package(source: str, folder: Path) -> str:
 
 
 def _embedded(texts: dict[str, tuple[bool, str]], source: str, package: str) -> str:
-    """The source preceded by a dict of the embedded modules (`texts`, as in `_LocalModules`) and by code that
-    imports them from there. `package` is the package that the source's relative imports refer to; "" if it
-    has none."""
+    """The source preceded by a dict of the embedded modules (`texts`: by full name, whether it is a package
+    and its source) and by code that imports them from that dict. `package` is the package that the source's
+    relative imports refer to; "" if it has none."""
     future, own = _without_future(source)
     shown = "".join(f"    {name!r}: ({whole}, {_text(text)}),\n" for name, (whole, text) in texts.items())
     setting = f"__package__ = {package!r}\n" if package else ""

@@ -37,8 +37,9 @@ class OpenChoice:
 
 @dataclass(frozen=True)
 class _Origin:
-    """The operator that some indices come from: its name, the tensor `source` in which it chose along the
-    dimension `dim`, and `starts`, where the row of each index begins in the flat `source`."""
+    """Where some indices come from, so that it can be checked whether others would be as right: the
+    operator's name, the tensor `source` in which it chose along the dimension `dim`, and `starts`, where the
+    row of each index begins in the flat `source`."""
 
     operator: str
     source: torch.Tensor

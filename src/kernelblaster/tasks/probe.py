@@ -120,8 +120,9 @@ Wishes = Callable[[int, FreeSize], list[int]]  # by the place among the free siz
 
 
 def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
-    """Subsets of `equal` to change together with one more dimension, in the order to try: none of them, any
-    one, two or three (unless there are more than ten), at last all."""
+    """Returns subsets of `equal` (dimensions of the same extent), to be changed together with one more
+    dimension, in the order in which to try them: first the empty one; then all of one, two or three
+    dimensions, unless there are more than ten dimensions; last, all dimensions."""
     groups: list[tuple[Dimension, ...]] = [()]
     for count in range(1, 4):
         if len(equal) <= 10:

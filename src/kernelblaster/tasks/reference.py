@@ -33,7 +33,8 @@ class ModuleReference:
     ) -> None:
         """`construction` says how the module is built: "primary" with the file's own constants, "small" with
         its small ones. `donor` is the same reference on another device, whose pools (example values that
-        inputs are drawn from) and scalar inputs are taken over instead of made anew."""
+        inputs are drawn from) and scalar inputs are taken over; None: they are made anew, by the task's own
+        code."""
         self.task = task
         self.device = device
         self._construction = construction

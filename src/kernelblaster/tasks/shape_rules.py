@@ -1,8 +1,8 @@
 """Shortcuts for running modules on fake and meta tensors, which have shapes but no values.
 
 To find output shapes, PyTorch unrolls a recurrence (LSTM, GRU) over all its steps, and decomposes a batch
-normalization. The rules here tell the shapes at once. Random initial values, which a constructor would draw,
-are skipped.
+normalization. The rules in this module tell the shapes at once. Random initial values, which a constructor
+would draw, are skipped.
 """
 
 from collections.abc import Callable, Iterator

@@ -352,8 +352,9 @@ class SizeDraws:
         return accept
 
     def _facts(self) -> Facts:
-        """Shapes and types of the module as it is built for the base workload: with the file's own
-        constants, or with the small ones. Raises BadTask if the latter are needed and the file has none."""
+        """Shapes and types of the module as it is built for the base workload: with the file's own constants
+        or, if draws are around the small workload, with smaller ones. Raises BadTask if smaller ones are
+        needed and there are none."""
         file = ModuleFile(self._task.source, self._task.path)
         dtype = cast_of(self._task)
         if self.base.module == "primary":

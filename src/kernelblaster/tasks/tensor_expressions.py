@@ -66,7 +66,8 @@ def _pattern(value: torch.Tensor) -> str | None:
 
 def _indices(value: torch.Tensor, extents: Iterable[int]) -> str:
     """An expression that draws integers in the range of these values, or booleans with the same share of
-    True. `extents` as in `drawn`."""
+    True. `extents` are sizes of tensors that the integers may be indices into: if the largest integer is just
+    below one of them, integers are drawn below that extent."""
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.dtype == torch.bool:
         return f"torch.rand({shape}) < {float(value.double().mean()):.3g}"

@@ -1,4 +1,5 @@
-"""Makes tasks from torch modules in memory, and task texts from programs that torch.export.save wrote."""
+"""Makes tasks of PyTorch modules in memory. Also turns programs that torch.export.save wrote into the Python
+source of a task file."""
 
 import inspect
 import warnings

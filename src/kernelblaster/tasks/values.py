@@ -68,9 +68,9 @@ def fill(
     target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
 ) -> None:
     """Writes values drawn from a pool into `target`, which is contiguous; its floating-point type may differ
-    from the pool's. `distribution` says how the values are arranged or changed (tasks/arrangements.py); the
-    module may not accept changed ones (tasks/domain.py). `workload` gives the size that bounds indices. The
-    same seed gives the same values."""
+    from the pool's. `distribution` says how the values are arranged in the tensor or changed; it must be one
+    that the module accepts. `workload` gives the size that bounds indices. The same seed gives the same
+    values."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None

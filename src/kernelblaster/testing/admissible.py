@@ -58,8 +58,8 @@ class MutatedSource:
     there are no outputs."""
 
     def __init__(self, task: Task, constants: Mapping[str, int]) -> None:
-        """`constants` replace numbers by name in a module's file, to construct it smaller or larger. Raises
-        BadTask if they do not fit together."""
+        """`constants` are the values, by name, that named numbers in the file of the task's module get, so
+        that the module is built smaller or larger. Raises BadTask if they do not fit together."""
         self.task = task
         self._module: torch.nn.Module | None = None
         self.scalars: tuple[Number, ...] = ()

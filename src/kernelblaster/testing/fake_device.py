@@ -35,14 +35,15 @@ Body = Callable[["FakeCall"], None]
 
 
 class FakeCall:
-    """What the Python function that stands for a candidate gets when it is called. `call["x"]` is its tensor
-    x, found by `signature` and `arguments`. `sizes` and `scalars` are values by name. `memory` is the raw
-    memory in which all tensors lie. `timed`: this call is timed.
+    """The argument of the Python function that stands for a candidate. `call["x"]` is the tensor x of the
+    task, as the function is to read or write it. `sizes` and `scalars` are values by name. `memory` is the
+    raw memory in which all tensors lie. `timed`: this call is timed. The constructor finds the tensors by the
+    task's `signature` and the `arguments` of the call.
 
-    To show misbehaviour, the function sets attributes. `error` and `violations` are what the report says went
-    wrong. `live_bytes` is memory that it did not free, `launches` the number of its kernels. Two are times in
-    microseconds: `hidden_us` is seen by the wall clock only; `shaved_us` is missing in the function's own
-    events, and seems to belong to the cache flush before it.
+    To behave like a faulty candidate, the function sets attributes. `error` and `violations` are what the
+    report says went wrong; `live_bytes` is memory that it did not free; `launches` is the number of its
+    kernels. `hidden_us` is time that only the wall clock sees. `shaved_us` is time that is missing in the
+    candidate's own timing, because it was moved into the cache flush before it. Both are in microseconds.
     """
 
     def __init__(
@@ -114,8 +115,8 @@ class FakeRunner:
         limit_s: float | None = None,
     ) -> CallReport:
         """Calls the Python function that stands for the candidate once, and returns the report. Raises
-        CandidateHung if its duration, as it was registered, exceeds `limit_s` seconds. The other arguments
-        mean what they mean in `Runner.call`."""
+        CandidateHung if its duration, as it was registered, exceeds `limit_s` seconds. `scratch_poison` is
+        the byte that scratch memory is filled with before; `accounting` and `kept` have no effect here."""
         if limit_s is not None and self._duration_us > limit_s * 1e6:
             raise CandidateHung(limit_s)
         return self._run(arguments, scratch_poison, timed=False)[0]

@@ -200,8 +200,8 @@ def _profile(us: float) -> dict[str, Any]:
 
 
 def _learned(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a run records as learned, as JSON data: one invented entry for each pair of state and technique in
-    its steps."""
+    """Returns invented data on what a run taught its knowledge base, in the form that runs record: one entry
+    for each pair of state and technique in its steps."""
     score = {"speedup": 1.3, "valid_chance": 0.9, "attempts": 3.0}
     pairs = dict.fromkeys((step["state"], step["technique"]) for step in steps)
     return [{"state": s, "technique": t, "before": None, "after": score} for s, t in pairs]

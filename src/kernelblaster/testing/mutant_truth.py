@@ -98,8 +98,8 @@ class MutantTruth:
                     self.known.append(_Known(one, outputs))
 
     def _recorded(self, runner: EmulatedRunner, inputs: Sequence[Input]) -> Iterator[tuple[Input, Layout]]:
-        """Each input with its layout (where its tensors lie) in the device's memory; the launches for
-        TOGETHER inputs are recorded at once, which is faster."""
+        """Yields each input with its layout (where its tensors lie) in the device's memory. The kernel's
+        launches are recorded for TOGETHER inputs at once, which is faster."""
         arena = self._device.arena(self._slots)
         for start in range(0, len(inputs), TOGETHER):
             some = inputs[start : start + TOGETHER]

@@ -116,8 +116,10 @@ def _found(
     softmax: Kernel,
     normal: tuple[Expression, bool, tuple[Index, ...]],
 ) -> tuple[Attention, Kernel, tuple[Kernel, Kernel]] | No:
-    """As `found_attention`, where the left operand of `kernel`, recognized as `product`, is a `softmax`;
-    `normal` is what `_as_softmax` says of it."""
+    """Looks in `plan` for the rest of an attention, given its last two steps: `kernel`, the product
+    (`product`) of weights and values, and the kernel `softmax`, which makes the weights. `normal` is what
+    `_as_softmax` returned for that kernel. Returns (the attention, one kernel that computes all of it, the
+    two kernels that are then superfluous); `No`, with the reason, if it is none."""
     weights = product.left.plain
     assert weights is not None
     element, guarded, row = normal
@@ -139,8 +141,9 @@ def _found(
 
 
 def _as_softmax(kernel: Kernel) -> tuple[Expression, bool, tuple[Index, ...]] | None:
-    """What a kernel computes the softmax of along its reduced axis, whether rows without any finite element
-    become 0 instead of NaN, and the position of its result; None if it computes something else."""
+    """Recognizes a kernel that computes a softmax along its reduced axis. Returns (the expression of which it
+    is the softmax, True if rows without any finite element become 0 instead of NaN, the position at which the
+    result is stored); None if it computes something else."""
     if [stage.combine for stage in kernel.stages] != [MAX, SUM] or len(kernel.stores) != 1:
         return None
     largest, total = kernel.stages
@@ -159,8 +162,10 @@ def _as_softmax(kernel: Kernel) -> tuple[Expression, bool, tuple[Index, ...]] | 
 def _joined(
     plan: Plan, product: Product, scores: Kernel, inner: Product, load: Load, element: Expression
 ) -> Attention | No:
-    """The attention whose weights are the softmax of `element`, an expression of `load`, which reads what the
-    product `inner` of the kernel `scores` stores; `product` is that of weights and values."""
+    """Describes as one attention two matrix products with a softmax between them. `inner`, in the kernel
+    `scores`, is the product of queries and keys; `element` is the expression, of what `load` reads from its
+    result, that the softmax is taken of; `product` is that of weights and values. `No`, with the reason, if
+    they do not fit each other."""
     store, keys = scores.stores[0], product.k_axis
     other = No("its scores lie in another order than a product needs")
     moved = solved(store.position, load.position)
@@ -213,7 +218,9 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _kernel(kernel: Kernel, found: Attention, guarded: bool) -> Kernel:
-    """The kernel that does all of `found` and stores what `kernel`, the product with the values, stores."""
+    """Returns one kernel that computes the whole attention `found`. It takes the place of `kernel`, the
+    product with the values, and stores what that stores. If `guarded`, rows in which all scores are -infinity
+    give 0 instead of NaN."""
     result: Expression = operation("div", Reduced(RESULT, "real"), Reduced(WEIGHT, "real"))
     if guarded:
         none = Operation("eq", (Reduced(LARGEST, "real"), Number(NOTHING, "real")), "truth")
@@ -253,7 +260,8 @@ def band(found: Attention) -> Band:
 
 
 def _masks(score: Expression) -> Iterator[tuple[Expression, bool]]:
-    """Conditions under which (True), or without which (False), a score is -infinity."""
+    """Yields (condition, truth value) for each mask in the expression of a score: the score is -infinity
+    wherever the condition has that truth value."""
     if not isinstance(score, Operation):
         return
     if score.name == "where":
@@ -274,8 +282,9 @@ def _is_nothing(value: Expression) -> bool:
 
 
 def _limits(condition: Expression, hidden: bool, found: Attention) -> Iterator[tuple[str, Index]]:
-    """What follows of the difference of a key's and a query's number from it being seen: ("le", n) if it is
-    at most n, ("ge", n) if it is at least n. A key is `hidden`, or else seen, if `condition` holds."""
+    """Yields the limits that a mask sets on the difference (number of the key - number of the query) of a
+    pair that is seen: ("le", n) if it is at most n, ("ge", n) if it is at least n. The mask is `condition`:
+    with `hidden`, pairs for which it holds are hidden; otherwise only those are seen."""
     if not isinstance(condition, Operation):
         return
     if condition.name == "not":
@@ -306,7 +315,8 @@ def _limits(condition: Expression, hidden: bool, found: Attention) -> Iterator[t
 
 
 def _whole(value: Expression) -> Index | None:
-    """A whole-number expression of positions as an index; None if it is something else."""
+    """Converts an expression on positions to a symbolic index, if it is made of whole numbers by adding,
+    subtracting and multiplying; None for any other expression."""
     if isinstance(value, Counted):
         return value.index
     if isinstance(value, Number) and value.kind == "whole":

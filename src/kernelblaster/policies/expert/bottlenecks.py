@@ -94,8 +94,8 @@ def _waste(s: Signals, name: str, bound: bool) -> Bottleneck | None:
 
 
 def _bound(s: Signals, name: str) -> Bottleneck:
-    """The bottleneck of the kernel with the signals `s` if its busiest part of the GPU, `name`, is at its
-    limit and does no avoidable work."""
+    """The bottleneck of a kernel whose busiest part of the GPU, called `name`, is at its limit without
+    avoidable work. `s` are the signals (numbers read from the kernel's profile)."""
     if name == "dram":
         return "memory-bandwidth"
     if name == "l2":

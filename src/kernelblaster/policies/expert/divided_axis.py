@@ -18,9 +18,9 @@ from kernelblaster.policies.expert.polynomial import ZERO, polynomial
 
 
 def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
-    """Returns the number by which the kernel's reductions divide the variable of `axis` (with / or %), as a
-    symbolic index. None if they do not divide it, or if the extent of `axis` is not a multiple of that number
-    in every workload of the `plan`."""
+    """Returns the number d, as a symbolic index, if the reductions of the kernel have indices like i / d or i
+    % d, where i is the loop variable of `axis`. None if they have none, or if the extent of `axis` is not a
+    multiple of d in every workload of the `plan`."""
     found = [index for stage in kernel.stages for index in _indices(stage.body)]
     for part in (part for index in found for part in _parts(index)):
         if part.operator in ("/", "%") and _rest(part.operands[0], axis) is not None:

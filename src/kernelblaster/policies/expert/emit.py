@@ -120,7 +120,8 @@ def _kernel_code(kernel: Kernel, plan: Plan) -> KernelCode:
 
 
 def _with_step(plan: Plan, steps: Axis) -> Plan:
-    """The plan in which the number of a step counts as a size: it is an argument of the kernel."""
+    """The plan with one size more: the variable of the loop `steps` over launches. A kernel that is launched
+    once per step gets it as an argument, as it gets sizes."""
     return replace(plan, sizes=tuple({**sizes, steps.name: 0} for sizes in plan.sizes))
 
 

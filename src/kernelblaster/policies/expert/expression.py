@@ -62,9 +62,9 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Gather:
-    """An expression: reads one element of `buffer` at an index that is itself computed, as in the look-up of
-    an embedding. The expression `where` is the index along dimension `axis`; `position` gives the indices
-    along the other dimensions."""
+    """An expression that reads one element of `buffer` at an index that is itself computed, as in the look-up
+    of an embedding. Along dimension `axis`, the index is the value of the expression `where`. Along the other
+    dimensions, it is given by the entries of `position`, whose entry for `axis` is not used."""
 
     buffer: str
     position: tuple[Index, ...]

@@ -268,9 +268,9 @@ def _gathers(kernel: Kernel, buffers: set[str]) -> bool:
 
 
 def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
-    """Which of two kernels their fusion can replace in the launch order: `first`, if all else that `second`
-    reads is written before it; otherwise `second`, if no kernel between them reads what `first` writes; None
-    if neither."""
+    """Which position in the launch order the kernel has that replaces `first` and `second`: that of `first`,
+    if all else that `second` reads is written before; otherwise that of `second`, if no kernel between the
+    two reads what `first` writes. None if neither is possible."""
     start, end = (plan.kernels.index(kernel) for kernel in (first, second))
     before = {name for k in plan.kernels[:start] for name in k.writes}
     later = {name for k in plan.kernels for name in k.writes} - before - set(first.writes)
@@ -281,8 +281,8 @@ def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
 
 
 def _replaced(plan: Plan, first: Kernel, second: Kernel, place: Kernel, joined: Kernel) -> Plan:
-    """The plan with the kernel `joined`, made of `first` and `second`, at the position of `place` (one of
-    these two) in the launch order, and without the two."""
+    """The plan with the kernel `joined`, made of `first` and `second`, in the launch order at the position of
+    `place`, which is one of these two; both are removed."""
     other = second if place is first else first
     return plan.with_kernels(tuple(joined if k is place else k for k in plan.kernels if k is not other))
 
@@ -299,8 +299,8 @@ def _inlined(kernel: Kernel, store: Store) -> Kernel:
 
 def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
     """Whether `consumer` is a reduction or pointwise kernel that reads every element of the producer's result
-    in an iteration of its own, so that it could store them too, and has enough results (at least RESULTS) for
-    enough threads to do so."""
+    in an iteration of its own, so that it could store them too, and has enough results (at least RESULTS) to
+    keep enough threads busy."""
     if not isinstance(consumer.schedule, Reduction | Pointwise) or plan.elements(consumer.axes) < RESULTS:
         return False
     points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
@@ -366,15 +366,17 @@ def _free_name(name: str, stages: list[Stage]) -> str:
 
 
 def _wider(first: Schedule, second: Schedule) -> Schedule:
-    """The schedule `first`, with sums accumulated in double if both can choose that and `second` does so."""
+    """The schedule of two joined kernels: `first`, but with sums accumulated in double if `second` does so,
+    and both are of a type that can choose."""
     if isinstance(first, Accumulating) and isinstance(second, Accumulating) and second.accumulate == "double":
         return replace(first, accumulate="double")
     return first
 
 
 def _picked(plan: Plan, producer: Kernel, consumer: Kernel, store: Store, gather: Gather) -> Plan | None:
-    """The plan of `picked`, for one `store` of the producer and `gather`, the consumer's only read of what it
-    writes; None where they are not of the form that `picked` describes."""
+    """The plan in which `producer` stores only what `consumer` looks up in it (see `picked`). `store` is the
+    producer's store in question, and `gather` the only load of what it writes. None if these have another
+    form."""
     axis = gather.axis
     inner = producer.reduced[0]
     own = (*gather.position[:axis], *gather.position[axis + 1 :])

@@ -157,8 +157,9 @@ def _gap(discrepancy: Discrepancy, cause: Cause, detail: str, contrast: Contrast
 
 
 def _detail(kernel: str, contrast: Contrast) -> str:
-    """A parenthesis for the sentence on a gap, about `kernel`: its share of the time, its own speedup, its
-    states before and after (from `contrast`), and up to three metrics that changed."""
+    """A text in parentheses for the sentence that explains a gap (an unexpected gain). It says of `kernel`
+    its share of the time, its own speedup, its states before and after (from `contrast`), and up to three
+    metrics that changed."""
     before, after = contrast.before, contrast.after
     own = f" and itself became {contrast.own_speedup:.2f}x as fast" if contrast.own_speedup else ""
     parts = [f"{kernel} took {before.share:.0%}{own}"]

@@ -23,9 +23,10 @@ REMARKED = 2  # states that the remark on an iteration is noted in
 
 
 class ExpertLearning:
-    """The methods of `Policy` (policies/policy.py) that compare results with expectations, explain the
-    differences and change the knowledge base, here by fixed rules. `depth` is how much a profile must
-    contain: "quick", since only the kernels' performance states and their metrics are used."""
+    """How the built-in policy learns, by fixed rules and without a language model. Its methods are those of
+    `Policy` that compare results with expectations, explain the differences and change the knowledge base.
+    `depth` is how much a profile must contain: "quick", since only the kernels' performance states and their
+    metrics are used."""
 
     depth: Depth = "quick"
 

@@ -32,10 +32,9 @@ class LoopMatch:
 
 
 def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
-    """Returns how the loops of `reader` correspond to those of `writer`, two kernels of `plan` of which the
-    first reads a tensor that the second stores. None if the two do not run over the same points, or if a
-    point of the reader needs results of the writer that belong to another row (another point of the writer's
-    axes)."""
+    """Finds out how the loops of two kernels of `plan` correspond: `writer` stores a tensor, and `reader`
+    reads it. Returns the correspondence. None if the two do not run over the same points, or if the reader
+    needs, at one point, results of the writer from another row (another point of the writer's axes)."""
     written = {store.buffer: store for store in writer.stores}
     found = [load for load in reader.loads if load.buffer in written]
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
@@ -131,9 +130,9 @@ def _digit(index: Index) -> tuple[str, Index]:
 
 
 def _same_points(plan: Plan, writer: Kernel, reader: Kernel, moved: Mapping[str, Index], each: bool) -> bool:
-    """Whether the reader's loops run over exactly the writer's points. If the reader reduces, outer and
-    reduced axes must match separately; otherwise its axes must match the writer's axes and, with `each`, its
-    reduced axes too."""
+    """Whether the loops of `reader` run over exactly the points at which `writer` stores, by the
+    correspondence `moved`. If the reader reduces, outer and reduced axes must match separately. Otherwise its
+    axes must match the axes of the writer, with `each` the writer's reduced axes too."""
     if reader.stages:
         outer = _runs_over(plan, reader.axes, writer.axes, moved)
         return outer and _runs_over(plan, reader.reduced, writer.reduced, moved)

@@ -82,8 +82,9 @@ class Unrolled:
 
 @dataclass(frozen=True)
 class Tile:
-    """A loop of `count` steps that a matrix instruction does (see `Leaf`): `count` is the number of rows, of
-    columns, or of elements along K of the instruction's tile."""
+    """A loop that is not written as code, because one matrix instruction of the tensor cores (`Leaf`) does
+    all of its steps. `count` is their number: the rows, the columns, or the elements along K of the
+    instruction's tile."""
 
     count: int
 
@@ -124,8 +125,8 @@ class BoundAxes:
 
 @dataclass(frozen=True)
 class Leaf:
-    """The matrix instruction of a kernel that uses tensor cores: `instruction` is "mma" or "wgmma", and
-    `threads` is how many threads execute it together for one tile."""
+    """The innermost part of a kernel that uses tensor cores: one matrix instruction, which computes a tile.
+    `instruction` is "mma" or "wgmma", and `threads` is how many threads execute it together."""
 
     instruction: str
     threads: int

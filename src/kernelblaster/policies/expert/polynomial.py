@@ -149,8 +149,8 @@ def atom(index: Index) -> Atom:
 
 
 def _written(terms: list[tuple[int, Factors]]) -> Index:
-    """The sum of `terms`, pairs of a coefficient and factors, as a symbolic index. Where the first terms
-    share the last factor of the first one, it is taken out: a * n + b * n becomes (a + b) * n."""
+    """Writes the sum of `terms`, each (coefficient, factors), as a symbolic index. If the first terms have
+    their last factor in common, it is taken out: a * n + b * n becomes (a + b) * n."""
     found = indices.ZERO
     while terms:
         n, factors = terms[0]

@@ -22,8 +22,9 @@ RUNNING = "j"  # the number of a vector's first element within the row
 @dataclass(frozen=True)
 class RowKernel:
     """A kernel of `plan` described as rows: for each row, its reductions and stores run over the elements of
-    the row. Its loops were merged (flatten.py). A pointwise kernel can be described so too, without
-    reductions. `access` tells which loads and stores can be vectors along a row."""
+    the row. Neighbouring loops that go through memory together were merged into one. A pointwise kernel can
+    be described so too, without reductions. `access` tells which loads and stores can be vectors along a
+    row."""
 
     kernel: Kernel
     plan: Plan
@@ -36,12 +37,11 @@ class RowKernel:
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """Returns where a row begins in memory, as an offset in elements, if the kernel needs the code for
-        unaligned rows (emission/unaligned_rows.py); else None. In that code, vectors begin at the first
-        aligned element of a row, not at its first element. The kernel needs it if vectors of `width`
-        elements, begun at the first element, would not be aligned in the primary workload (the timed sizes).
-        Also None if that code cannot be used, for example because the tensors of a row start at different
-        offsets."""
+        """Returns where a row begins in memory, as an offset in elements, if the kernel needs special code
+        for rows that are not aligned; else None. In that code, vectors begin at the first aligned element of
+        a row, not at its first element. The kernel needs it if vectors of `width` elements, begun at the
+        first element, would not be aligned in the primary workload (the timed sizes). Also None if that code
+        cannot be used, for example because the tensors of a row start at different offsets."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -137,8 +137,8 @@ def passes_with(kernel: Kernel, load: Load | Gather) -> int:
 
 def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
     """Returns those vector loads of `access` that several passes of `kernel` over the row need, so that
-    keeping what they read saves traffic. With `clusters`, loads that are made only on one side of a boundary
-    (guards.py) are left out."""
+    keeping what they read saves traffic. With `clusters`, loads that are made only on one side of a boundary,
+    as in a concatenation, are left out."""
     known = [load for load in access.reads if not clusters or load not in access.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 

@@ -169,9 +169,9 @@ def _slide(index: Index, axes: list[Axis], taps: tuple[Axis, ...]) -> Slide | No
 
 
 def _element(body: Expression, slides: list[Slide]) -> tuple[Expression, Expression] | None:
-    """The window's element, as (part, placed): the largest part of `body` that depends on results and taps
-    through the indices of `slides` alone, and the same part with the slides' variables `place` for these
-    indices. None if there is no such part, or several different ones."""
+    """Finds the expression of one element of a window: the largest part of `body` that depends on results and
+    taps only through the indices of `slides`. Returns (that part, the same with the slides' variables `place`
+    in place of these indices). None if there is no such part, or several different ones."""
     found = dict(_parts(body, slides))
     return next(iter(found.items())) if len(found) == 1 else None
 
@@ -258,9 +258,9 @@ def _bounds(value: Expression, slides: tuple[Slide, ...], plan: Plan) -> list[Ex
 
 
 def _ends(tests: list[Expression], column: Axis, plan: Plan) -> list[Index] | None:
-    """The bounds (extents, or 0) that `tests` compare the index along memory with: where a vector's width
-    divides all of them, each test holds for all elements of an aligned vector or for none. None if a test
-    uses that index in another way."""
+    """The bounds (extents, or 0) to which `tests` compare the index along memory. If the width of a vector
+    divides all of them, a test holds for all elements of an aligned vector or for none. None if a test uses
+    that index in another way."""
     found: list[Index] = []
     for test in tests:
         if column.name not in used_names([test], []):

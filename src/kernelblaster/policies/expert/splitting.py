@@ -195,8 +195,8 @@ def _combined(splitting: Splitting, stage: Stage) -> tuple[list[Stage], Expressi
 
 
 def _members(splitting: Splitting) -> Index:
-    """How many elements the present part has, as a symbolic index; the last part may have fewer than
-    `splitting.length`."""
+    """The number of elements in the part that the kernel is at, as a symbolic index. It is
+    `splitting.length`, except for the last part, which may have fewer."""
     cut, *rest = splitting.kernel.reduced
     cut = replace(cut, part=Part(PART, splitting.length))
     return indices.product([indices.subtract(cut.end, cut.begin), *(axis.extent for axis in rest)])

@@ -33,9 +33,10 @@ UNMEASURED = "Only its time is known, and not what bounds it"
 
 @dataclass(frozen=True)
 class StateRule:
-    """The kernel that was chosen to be optimized: its performance state `kernel`, and its index `position` in
-    launch order. `call_speedup` is the speedup of the whole call if this kernel saved all the time that it
-    can; None if the profile does not tell how much that is."""
+    """The choice of the next kernel to optimize, made by the fixed rule of `choose_target`. `kernel` is the
+    chosen kernel with its performance state, `position` its index in launch order. `call_speedup` is the
+    speedup of the whole call if this kernel saved all the time that it can; None if the profile does not tell
+    how much that is."""
 
     position: int
     kernel: KernelState

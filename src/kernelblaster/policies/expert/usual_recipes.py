@@ -10,7 +10,8 @@ from pathlib import Path
 
 @cache
 def _by_family() -> dict[str, list[str]]:
-    """The recipes of recipes.toml by family, best first."""
+    """Reads recipes.toml: for each family of kernels (kind of computation) the recipes that usually pay, best
+    first, as texts."""
     return tomllib.loads((Path(__file__).parent / "recipes.toml").read_text())
 
 

@@ -67,7 +67,7 @@ def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool =
     """Returns which loads and stores of `kernel`, a kernel of `plan`, are contiguous along the axis `along`,
     so that they can be vectors. A load counts only if it is made in every iteration of the loops, or would at
     least stay within its buffer in every iteration; with `guards_too`, also if it is made only on one side of
-    a boundary (guards.py)."""
+    a boundary, as in a concatenation."""
     inner = {axis.name for axis in kernel.reduced} | {along.name}
     divisors: list[Index] = [along.extent, *([along.part.length] if along.part else [])]
     reads: dict[Load | Gather, str] = {}

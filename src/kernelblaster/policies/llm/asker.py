@@ -53,8 +53,9 @@ class Asker:
     """Asks a language model the questions of one run about one task. `model` answers; `task` is the task's
     name, to which costs are booked. `once(kind, key, make)` reads and writes the run's log: it returns what
     is recorded under that kind and key; if nothing is, it calls `make`, records the result and returns it.
-    `steering` holds the notes that people wrote for the run; they are added to new questions of the initial
-    writer, the proposer and the lowerer (NOTED)."""
+    `steering` holds the notes that people wrote for the run; they are added to new questions of three roles
+    (NOTED): those that write the first candidate, propose techniques, and apply a technique to the code.
+    None: there are no notes."""
 
     def __init__(self, model: Model, once: Once, task: str, steering: Steering | None = None) -> None:
         self._model = model

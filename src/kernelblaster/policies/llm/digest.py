@@ -50,8 +50,8 @@ def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> lis
 
 
 def _meaning() -> str:
-    """Returns the line that explains the phrase `could save` in the other lines: what a kernel is compared
-    with there."""
+    """Returns the line of a profile's text that explains the words `could save`: to what a kernel's time is
+    compared there."""
     reachable = thresholds()["busy"]["dram_reachable"]
     return (
         f"(could save: against the task's own bytes at {reachable:.0%} of the memory's peak, or the "

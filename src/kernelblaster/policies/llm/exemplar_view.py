@@ -19,9 +19,9 @@ def exemplar_pieces(
 ) -> list[Piece]:
     """Returns texts for a prompt on up to two exemplars (sources of the best candidates of earlier searches),
     each with where it comes from. `around` finds them in the knowledge base; those come first that have most
-    in common with the kernel in question: its `family` (kind of computation), its bottleneck, and the
-    `techniques` to apply. An exemplar equal to `source`, the candidate's own source, is never among them. A
-    long prompt may leave out any of them."""
+    in common with the kernel in question: its `family` (kind of computation; None: unknown), its bottleneck,
+    and the `techniques` to apply. An exemplar equal to `source`, the candidate's own source, is never among
+    them. A long prompt may leave out any of them."""
     pieces: list[Piece] = []
     for one in around.exemplars(family, techniques, (source,)):
         text = _text(one)

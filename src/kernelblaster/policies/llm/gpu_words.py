@@ -42,6 +42,7 @@ def gpu(spec: GpuSpec, *, modelled: bool) -> str:
 
 
 def only_on_hardware() -> frozenset[str]:
-    """Returns the names of the built-in expert policy's techniques that are not used on the emulator: it
-    lacks their instructions, or its baseline rounds in another way than a GPU's."""
+    """Returns the names of the built-in expert policy's techniques that are used on a real GPU only. On the
+    emulator they are left out: it lacks the instructions that they use, or its PyTorch baseline rounds in
+    another way than a GPU's."""
     return frozenset(load_techniques().keys() - load_techniques(emulated=True).keys())

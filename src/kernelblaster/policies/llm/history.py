@@ -17,9 +17,9 @@ LETTERS = 160  # of what was said of a step
 
 @dataclass(frozen=True)
 class Tried:
-    """What a run has done so far. `steps` are its steps in order; `evaluations` has what the judge found of
-    each candidate, and `summaries` what its author said of it, both by the candidate's code (16 hexadecimal
-    digits)."""
+    """What a run has tried so far, from which prompts describe its history. `steps` are its steps in order;
+    `evaluations` has what the judge found of each candidate, and `summaries` what its author said of it, both
+    by the candidate's code (16 hexadecimal digits)."""
 
     steps: Sequence[Step]
     evaluations: Mapping[str, Evaluation]

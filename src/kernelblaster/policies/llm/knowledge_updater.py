@@ -90,9 +90,10 @@ def _changes(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iter
 def _of(
     notes: Sequence[Note], gaps: Sequence[Gap], now: Content, letters: int
 ) -> Iterator[tuple[OptimizationEntry, str]]:
-    """For each of the model's `notes`, which refer to `gaps` by number: (entry of the gap's technique in the
-    knowledge base `now`, the note on one line of at most `letters` characters). Only the first note for a gap
-    counts; empty ones and those for no gap are left out."""
+    """Yields for each of the model's `notes` (the knowledge base's entry for the technique that the note is
+    about, the note as one line of at most `letters` characters). A note refers by number to one of `gaps`,
+    whose technique is meant. Only the first note for a gap counts; empty notes and those for no gap are left
+    out. `now` is the knowledge base."""
     for one in {note.number: note for note in reversed(notes)}.values():
         text = one_line(one.note, letters)
         if 0 <= one.number < len(gaps) and text:

@@ -38,8 +38,8 @@ def state_text(state: State, around: Neighbourhood | None = None, *, figures: bo
 
 
 def _evidence(state: State) -> str:
-    """The largest metrics of a state, those by which it was recognized, as a sentence; empty if all are below
-    SHOWN."""
+    """Names the metrics by which a performance state was recognized, the largest first, as a sentence; empty
+    if all are too small to be shown (below SHOWN)."""
     shown = sorted(
         (-value, key) for key, value in state.metrics.items() if value >= SHOWN and key != HEADROOM
     )

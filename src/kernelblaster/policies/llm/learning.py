@@ -22,8 +22,8 @@ from kernelblaster.store.replay import Sample
 class MixedLearning:
     """How a policy with a language model learns: the methods `evaluate`, `explain` and `update` of `Policy`.
     The model plays those of the three learning roles (policy evaluator, gap analyst, knowledge updater) that
-    `cast` gives it. The `expert`'s rules play the others, and step in where the model has no usable
-    answer."""
+    `cast` gives it. The rules of the built-in policy (`expert`) play the others, and step in where the model
+    has no usable answer."""
 
     def __init__(self, expert: ExpertLearning, cast: Cast) -> None:
         self._expert = expert

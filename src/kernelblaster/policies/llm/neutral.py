@@ -85,9 +85,9 @@ def _plain(name: str, names: dict[str, str]) -> str:
 
 
 def _silenced(match: re.Match[str]) -> str:
-    """Returns the replacement for a row of three or more words that was matched in a source: `words` if more
-    than two of them are neither keywords nor CUDA names, since the row is then prose and no code; else the
-    row itself."""
+    """Returns what replaces a run of three or more words in a source (`match`). If more than two of them are
+    neither keywords nor CUDA names, it is prose and no code, and the text "words" replaces it; otherwise it
+    stays."""
     words = match[0].split()
     foreign = [word for word in words if not KEYWORD.fullmatch(word) and not OWN.fullmatch(word)]
     return "words" if len(foreign) > 2 else match[0]

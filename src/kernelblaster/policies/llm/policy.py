@@ -62,10 +62,11 @@ class _Seen:
 
 class MixedPolicy:
     """The policy in which the language model `model` plays the roles that `cast` gives it, in the search
-    `session`. The `expert`'s rules play the others, and step in where the model has no usable answer. The
-    `form` of an attempt is the expert's own (`Form`) as long as only the expert has changed the candidate.
-    Once the model has, it is `Written`, and only the model can apply further techniques. `detail` says how
-    much prompts show of profiles: a `digest`, the `whole` profile, or only `cycles` (durations)."""
+    `session`. The rules of the built-in policy (`expert`) play the others, and step in where the model has no
+    usable answer. The `form` of an attempt is the expert's own (`Form`) as long as only the expert has
+    changed the candidate. Once the model has, it is `Written`, and only the model can apply further
+    techniques. `detail` says how much prompts show of profiles: a `digest`, the `whole` profile, or only
+    `cycles` (durations)."""
 
     depth: Depth = "usual"  # prompts contain the profiler's advice
 
@@ -99,8 +100,8 @@ class MixedPolicy:
 
     def begin(self, task: Task) -> Scene:
         """Sets the task that later questions to the model are about, and returns the context for its prompts.
-        Questions and answers are recorded in the session's log. `initial` calls `begin` itself; a strategy
-        that uses only the prompts calls it directly."""
+        Questions and answers are recorded in the log of the search. The method `initial` calls `begin`
+        itself; only a strategy that never calls `initial` must do so."""
         asker = Asker(self._model, self._session.log.once, task.name, self._session.steering)
         self._scene = Scene(task, self._session, asker, self._detail)
         return self._scene

@@ -84,9 +84,11 @@ class Inquiry:
 
 @dataclass(frozen=True)
 class Proposed:
-    """What the model proposes. `new` are techniques with their predicted speedups; if the model says that
-    some should be applied together, the last one is the recipe of these. `inapplicable` are names of known
-    techniques that, as the model says, cannot be applied to this code or are applied in it already."""
+    """The proposer's answer, in which a language model suggests techniques for a kernel. `new` are the
+    techniques, with their predicted speedups. If the model also says that some should be applied together in
+    one step, a recipe of those, with a prediction of its own, follows as the last entry. `inapplicable` are
+    names of known techniques that, as the model says, cannot be applied to this code or are applied in it
+    already."""
 
     new: list[Optimization]
     inapplicable: frozenset[str] = frozenset()

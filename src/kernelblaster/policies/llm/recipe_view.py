@@ -43,6 +43,6 @@ def _text(recipe: str, content: Content) -> str:
 
 
 def _mean(entry: OptimizationEntry) -> float:
-    """The mean natural logarithm of the speed that the recipe of this entry reached, relative to the roofline
-    floor's: of measured attempts, or of modelled ones if none was measured."""
+    """The mean reach of the recipe of this entry: the natural logarithm of its speed relative to the roofline
+    floor's. Of measured attempts or, if none was measured, of modelled ones."""
     return entry.evidence.of_one_clock.total.mean

@@ -110,9 +110,10 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
 
 
 def mend(scene: Scene, work: RewritingTask, what: str, said: str) -> Rewritten:
-    """Asks the model, as `rewrite` does, to correct a candidate that failed, whose source is in `work`.
-    `what` says what the candidate should compute, `said` is the judge's feedback on it. The result's `source`
-    is None if the model declined or gave nothing usable."""
+    """Asks the model to correct a candidate that failed, whose source is in `work`, and applies its changes;
+    if they cannot be applied, it is asked once more. `scene` is the context for the prompt. `what` says what
+    the candidate should compute, `said` is the judge's feedback on it. The result's `source` is None if the
+    model declined or gave nothing usable."""
     sections = {
         "reference": [Piece(reference(scene.task), REFERENCE)],
         "what": what,

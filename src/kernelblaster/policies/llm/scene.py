@@ -1,5 +1,5 @@
-"""`Scene`: what the prompts of all roles are made from: the task, the GPU, the session, and the model to
-ask."""
+"""`Scene`, the source of everything that prompts are made from: the task, the GPU, the search's history and
+knowledge, and the model to ask."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -108,10 +108,10 @@ class Scene:
         return Neighbourhood(self.session.memory.now(), state)
 
     def techniques(self, state: State, applied: tuple[str, ...], family: str | None) -> list[Retrieved]:
-        """Returns the techniques that the knowledge base has for a kernel of a `family` (kind of computation)
-        in the performance state `state` and in similar ones. Their predictions assume that the techniques
-        `applied` came before. Techniques that are made for families which this task does not have are left
-        out."""
+        """Returns the techniques that the knowledge base has for a kernel of a `family` (kind of computation;
+        None: unknown) in the performance state `state` and in similar ones. Their predictions assume that the
+        techniques `applied` came before. Techniques that are made for families which this task does not have
+        are left out."""
         known = self.around(state).techniques(self.architecture, applied, family)
         return [one for one in known if may_use(self.task, one.technique)]
 

@@ -40,8 +40,8 @@ class Review:
 
 
 def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
-    """Returns a review of the candidate's code by the fixed rules in structure.py, without a model. `scene`
-    has the task."""
+    """Returns a review of the candidate's code without a model: fixed rules look for forbidden libraries,
+    missing launches, unused arguments and special cases for the timed sizes. `scene` has the task."""
     return _review(structure(scene.task, candidate.source), None, "")
 
 

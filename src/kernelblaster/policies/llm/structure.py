@@ -55,8 +55,8 @@ def structure(task: Task, source: str) -> list[StructureFinding]:
 
 
 def _special(task: Task, code: str) -> list[str]:
-    """Sentences on places in `code` that compare a size with exactly its value in the task's timed workload;
-    values up to 16 are ignored."""
+    """Returns a sentence for each place in `code` that compares a size with exactly its value in the timed
+    workload, as a special case for it would. Values up to 16 are ignored."""
     findings = []
     for one in EXACTLY.finditer(code):
         name, value = (one[1], one[2]) if one[1] else (one[4], one[3])

@@ -33,7 +33,7 @@ def slim_event(event: RunEvent) -> RunEvent:
 
 
 def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
-    """A recorded evaluation (JSON data) reduced to the fields that pages show."""
+    """Returns a copy of a recorded evaluation (JSON data) with only the fields that pages show."""
     outcome, timing = verdict["outcome"], verdict.get("timing")
     said = {
         name: str(outcome[name])[:LONGEST_SAID] for name in ("reason", "evidence", "log") if outcome.get(name)
@@ -50,7 +50,8 @@ def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(profile: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A recorded profile reduced to the metrics that pages show; None if there is none."""
+    """Returns a copy of a recorded profile (JSON data) with only the metrics that pages show; None if there
+    is none."""
     if not profile:
         return None
     kernels = [
@@ -61,8 +62,9 @@ def _profile(profile: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _answer(key: str, data: dict[str, Any]) -> dict[str, Any]:
-    """A model's recorded answer reduced to what is shown beside steps: the reasons of the role "proposer" for
-    its techniques. `key` is the event's, role first."""
+    """Returns a copy of a model's recorded answer with only what pages show beside steps: the model, why
+    there is no usable answer and, from the role "proposer" (which suggests techniques), the reason for each
+    technique. `key` is that of the answer's event, which begins with the role."""
     answer = data.get("answer")
     kept: Any = {} if answer is not None else None
     if isinstance(answer, dict) and key.startswith("proposer/"):

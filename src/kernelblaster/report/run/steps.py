@@ -103,8 +103,9 @@ class StepDetail:
 
 @dataclass(frozen=True)
 class _Link:
-    """A step from one candidate to another, both by their code: a recorded step, or a trial that the judge is
-    still busy with (`step` None). `speedup` over the first is None if it failed or is not judged yet."""
+    """An edge of the tree of candidates, from one candidate to another, both by their code: a recorded step,
+    or a trial that the judge is still busy with (`step` None). `speedup` over the first is None if it failed
+    or is not judged yet."""
 
     id: str
     state: str
@@ -261,7 +262,8 @@ class Tree:
             at = self._came_from[at].parent if at in self._came_from else None
 
     def _root(self, code: str, on_way: bool) -> StepRow:
-        """The line of a candidate that was not made from another one: the first candidate, mostly."""
+        """The line of the tree for a candidate that was not made from another one, such as the search's first
+        candidate."""
         judged = self._judged[code]
         number = self._numbers[code]
         return StepRow(
@@ -388,7 +390,8 @@ class _ExchangeIndex:
 
 
 def _gauge_position(speedup: float) -> float:
-    """Where a speedup lies on a log scale of 84 units: 42 is 1x, 2 is 0.25x or less, 82 is 4x or more."""
+    """Where a speedup is drawn on a logarithmic scale that is 84 units wide: 42 is 1x, 2 is 0.25x or less, 82
+    is 4x or more."""
     return round(42 + 40 * max(-1.0, min(1.0, log2(max(speedup, 1e-9)) / 2)), 1)
 
 

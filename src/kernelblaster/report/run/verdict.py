@@ -78,8 +78,9 @@ def baseline_name(judged: JudgedCandidate) -> str:
 
 
 def _judged(outcome: str, against: str, reason: str) -> tuple[Tone, str, str]:
-    """The tone (colour), headline and explanation of a correct candidate's outcome against the baseline
-    `against`; `reason` is why one that seems faster is inconclusive, empty otherwise."""
+    """Returns (tone, headline, explanation) for the outcome of a correct candidate; the tone names a colour.
+    `against` is the baseline in words; `reason` says why a candidate that seems faster is inconclusive, and
+    is empty otherwise."""
     if reason:
         return "idle", f"Seems faster than {against}", f"It was {reason}."
     match outcome:
@@ -123,7 +124,7 @@ def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]
 
 
 def _without(history: History) -> Verdict:
-    """The verdict on a run without a correct candidate."""
+    """The verdict for a run in which no candidate was correct: a text that says so, without a speedup."""
     judged = len(history.judged)
     if has_ended(history):
         return Verdict("bad", "Nothing correct was found", "", [f"{_candidates(judged)} judged."])

@@ -100,8 +100,9 @@ def _best_so_far(history: History) -> list[tuple[float, float]]:
 def _pairs(
     trajectory: Sequence[Sequence[dict[str, Any] | None]], bests: Sequence[dict[str, Any]]
 ) -> list[list[dict[str, Any] | None]]:
-    """The steps of two runs side by side, as texts for the template. `trajectory` has them in pairs (None
-    where one run has fewer), `bests` the runs' results."""
+    """Returns the steps of two runs side by side, as texts for the template: a pair for each place in the
+    runs, with None where one run has fewer steps. `trajectory` has the steps as JSON data in such pairs,
+    `bests` the results of the two runs."""
     modelled = [bool(best["modelled"]) for best in bests]
     return [[step and _step(step, modelled[side]) for side, step in enumerate(pair)] for pair in trajectory]
 

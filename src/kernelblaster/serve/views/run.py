@@ -45,7 +45,8 @@ class _Charted:
     ended: bool
 
     def differs(self, drawn: "_Charted") -> bool:
-        """Whether the figure has to be drawn again since `drawn`."""
+        """True if something has changed since the figure was drawn (`drawn`) that it shows, so that it must
+        be drawn again."""
         few = drawn.judged <= self.judged < drawn.judged + max(1, self.judged // 100)
         return not few or (self.best, self.ended) != (drawn.best, drawn.ended)
 

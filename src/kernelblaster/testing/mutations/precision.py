@@ -71,8 +71,8 @@ def _functions(code: Code) -> Iterator[Mutation]:
 
 
 def _stores(code: Code) -> Iterator[Mutation]:
-    """Yields mutations that each round one value to bfloat16 when it is stored to memory. None for sources
-    that use 16-bit types anyway. `code` is the parsed CUDA source."""
+    """Yields mutations that each round one value to bfloat16 when it is stored to memory. Yields nothing for
+    sources that use 16-bit types anyway. `code` is the parsed CUDA source."""
     if re.search(r"half|bfloat16", code.source):
         return
     for node in code.device("assignment_expression"):

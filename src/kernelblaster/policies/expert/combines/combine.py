@@ -121,8 +121,8 @@ class Combine:
 
     def take_vector(self, running: Running, width: str) -> VectorTake:
         """Returns the C++ statements that add whole vectors of elements to the accumulator that `running`
-        describes. Here elements are added one after another; subclasses may do it more cheaply. `width` is
-        the name of the C++ constant with the number of elements of a vector."""
+        describes. This method adds the elements one after another; subclasses may have a cheaper one. `width`
+        is the name of the C++ constant with the number of elements of a vector."""
         return VectorTake(lambda value: self.take(running, running.name, value))
 
     def given(self, other: "Combine") -> str | None:

@@ -54,8 +54,8 @@ class Emitted:
 
 @dataclass(frozen=True)
 class FunctionText:
-    """A function as CUDA text, the names of its parameters in order (`given`), and the headers of device code
-    that it `needs`."""
+    """A function written as CUDA text, with what is needed to put it into a source file: the names of its
+    parameters in order (`given`), and the headers of device code that it `needs`."""
 
     text: str
     given: tuple[str, ...]

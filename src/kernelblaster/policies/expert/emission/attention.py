@@ -106,7 +106,8 @@ class AttentionKernel:
 
     @property
     def _terms(self) -> tuple[int, int]:
-        """The terms of an element of queries and keys, and of one of the values."""
+        """Returns how many half-precision numbers an element is stored as: (for queries and keys, for
+        values)."""
         query, value = (self._packed(side)[0] for side in (self.attention.query, self.attention.value))
         return self.plan.buffers[query].terms, self.plan.buffers[value].terms
 
@@ -202,7 +203,8 @@ class AttentionKernel:
         return Braces((terms, scaled, cast(INT, self.index(count)), cast(INT, self.index(tiles))))
 
     def _loop(self) -> Statement:
-        """The loop over tiles of keys: their scores, what becomes of these, and the values."""
+        """The C++ loop over tiles of keys. In each iteration it computes the scores of the tile, turns them
+        into weights, and adds the weighted values to the results."""
         found, tile = self.attention, self.tile
         key, rows = found.keys.name, self.index(extent(found.queries))
         used = used_names([found.score], [])
@@ -231,15 +233,17 @@ class AttentionKernel:
         )
 
     def _number(self) -> CudaType:
-        """The type of the numbers of queries and keys in the expression of a score: 32 bits where they, and
-        all positions that it reads at, fit."""
+        """Returns the C++ type of the variables that count queries and keys in the expression of a score: a
+        32-bit integer if 32 bits hold both numbers and all addresses of tensors that the score reads, else 64
+        bits."""
         found = self.attention
         counts = [extent(found.queries), found.keys.extent]
         counts += [indices.product(self.plan.buffers[load.buffer].shape) for load in loads(found.score)]
         return INT if all(fits(self.plan, count) for count in counts) else INT64
 
     def _queries(self, number: Term, wanted: set[str]) -> list[Statement]:
-        """Declares the variables of the queries' axes that are in `wanted`, from the number of a query."""
+        """Returns C++ statements that compute the variables of the queries' axes, those in `wanted` only,
+        from the linear `number` of a query."""
         axes = self.attention.queries
         if len(axes) == 1:
             return [const(self._number(), axes[0].name, number)] if axes[0].name in wanted else []

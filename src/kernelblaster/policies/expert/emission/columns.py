@@ -195,8 +195,8 @@ def _over_rows(
 
 
 def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[Statement], list[Statement]]:
-    """Declarations that read the vectors which occur in `expressions`: first those that are the same in all
-    rows, then those that differ by row."""
+    """Returns two lists of C++ declarations that read the vectors which occur in `expressions`: (those of
+    vectors that are the same in all rows, those of vectors that differ by row)."""
     kernel = columns.kernel
     used = {load for expression in expressions for load in loads(expression)}
     reduced = {axis.name for axis in kernel.reduced}
@@ -274,8 +274,8 @@ def _pass(columns: ColumnWriter, group: list[Stage]) -> list[Statement]:
 def _taken(
     columns: ColumnWriter, found: Sequence[Accumulator], short: Sequence[Accumulator] = ()
 ) -> Statement:
-    """The loop that adds the elements of a row to the accumulators `found`; those also in `short` add them to
-    their short sums (see `ShortSums`) instead."""
+    """The C++ loop over the elements of a vector that adds each to the accumulators `found`. For those that
+    are also in `short`, it is added to a sum of few rows first, which is in the elements' own type."""
     lane: list[Statement] = []
     for a in found:
         name = _here(a) if a in short else a.name

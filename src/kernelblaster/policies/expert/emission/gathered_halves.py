@@ -125,7 +125,8 @@ class HalvesKernel(GatheredKernel):
 
     @property
     def _operand(self) -> tuple[Load, Load]:
-        """The packed operand, and the power of two by which its row was divided."""
+        """Returns two loads: of the packed operand's element, and of the power of two by which its row was
+        divided."""
         left = self.product.left
         assert isinstance(left, Operation)
         packed, step = left.operands
@@ -134,7 +135,8 @@ class HalvesKernel(GatheredKernel):
 
     @property
     def _fragments(self) -> tuple[int, int]:
-        """How many fragments of results a warp has, of 16 rows and of 8 columns."""
+        """Returns how many fragments (the parts of a result tile that one instruction computes) a warp has:
+        (along the rows, 16 rows each; along the columns, 8 columns each)."""
         tile = self.tile
         return tile.block_m // tile.warps_m // 16, tile.block_n // tile.warps_n // 8
 
@@ -167,9 +169,9 @@ class HalvesKernel(GatheredKernel):
         ]
 
     def _copy(self) -> list[Statement]:
-        """Declares the lambdas `copy(buffer, step)`, which starts to copy the tile of the packed operand for
-        a step and to read this thread's column of the other one, and `put(buffer)`, which puts the latter
-        into shared memory, and returns whether the sums of its column have to be scaled."""
+        """Returns the declarations of two C++ lambdas. `copy(buffer, step)` starts to copy the tile of the
+        packed operand for a step, and to read this thread's column of the gathered one. `put(buffer)` puts
+        that column into shared memory, and returns whether the sums of the column have to be scaled."""
         tile = self.tile
         copied = [*self._point(), *self._copy_left(), *self._gather_right(), Do(pipeline_commit())]
         put = PUT.of(tile.block_k)(RIGHT_TILE[BUFFER], RIGHT_COLUMN, VALUES, COLUMN_STEP)
@@ -304,8 +306,9 @@ class HalvesKernel(GatheredKernel):
         ]
 
     def _together(self) -> tuple[int, tuple[Index, ...]]:
-        """How many neighbouring results are stored together, and the extents that must be divisible by this
-        number for them to be neighbours in memory; none where they never are."""
+        """Returns (how many neighbouring results are stored together, the extents that must be divisible by
+        this number for them to be neighbours in memory). There are no extents if the results never are
+        neighbours, or not at the timed sizes."""
         last = self.product.columns[-1]
         found: list[Index] = [last.extent]
         for store in self.kernel.stores:

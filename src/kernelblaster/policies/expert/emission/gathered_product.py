@@ -179,7 +179,8 @@ class GatheredKernel:
         ]
 
     def _gathered(self) -> list[Statement]:
-        """Statements that compute which column this thread gathers, and from which term of a tile on."""
+        """Declares which part of a tile of the right operand this thread gathers: the column `right_column`,
+        and `right_k`, the first of its terms along K."""
         width = self.tile.block_n
         return [consts(INT, right_column=THREAD % width, right_k=THREAD / width)]
 
@@ -209,9 +210,9 @@ class GatheredKernel:
         return [function("copy", parameters, body)]
 
     def _point(self) -> list[Statement]:
-        """Statements that compute from the number of a step which terms of the sums it has: one point of the
-        outer K axes, and the first one of a tile of the inner ones. All points follow each other with the
-        same tile, so that elements under several taps are in the cache."""
+        """Statements that compute, from the number of a step, where along the K axes the step is: at which
+        point of the outer axes, and at which first term of the inner ones. All points come one after another
+        for the same inner tile, so that elements under several taps of a filter are still in the cache."""
         product, tile = self.product, self.tile
         if not product.outer:
             return [const(INT, "first", STEP * tile.block_k)]
@@ -222,8 +223,9 @@ class GatheredKernel:
         return [place, *unravel("point", product.outer, self.plan.sizes[0])]
 
     def _steps(self) -> Statement:
-        """Declares how many tiles the inner K axes have, how many points the outer ones, and how many steps
-        there are in all."""
+        """Declares `steps`, the number of tiles along K that the kernel goes through. If there are outer K
+        axes, also `tiles` and `points`, whose product it is: tiles of the inner K axes, and points of the
+        outer ones."""
         inner = self.index(indices.tiles(extent(self.product.inner), self.tile.block_k))
         if not self.product.outer:
             return const(INT, "steps", inner)
@@ -334,9 +336,8 @@ class GatheredKernel:
         return [*paired, const(INT, "lane", THREAD % 32), unrolled("i", 2 * m, rows)]
 
     def _pairs(self) -> tuple[Index, ...]:
-        """The extents that must be even for results to be written in pairs; empty where they are written one
-        by one, because they are not neighbours in memory or an extent is odd in the workload that is
-        timed."""
+        """The extents that must be even for results to be written in pairs. Empty if results are written one
+        by one: where they are not neighbours in memory, or where such an extent is odd at the timed sizes."""
         last = self.product.columns[-1]
         found: list[Index] = [last.extent]
         for store in self.kernel.stores:

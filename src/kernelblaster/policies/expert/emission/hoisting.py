@@ -35,7 +35,7 @@ def hoisted(
 
 
 def _invariant(expression: Expression, moving: set[str], *, sure: bool = True) -> Iterator[Expression]:
-    """Yields the largest subexpressions that do not depend on the loop variables `moving`. Without `sure`,
+    """Yields the largest subexpressions that do not depend on the loop variables `moving`. `sure` is False if
     the expression is computed only under a condition: subexpressions that read memory are then left out,
     because a read before the loop might be out of bounds."""
     if not used_names([expression], []) & moving:

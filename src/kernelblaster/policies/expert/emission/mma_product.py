@@ -162,13 +162,14 @@ class TensorKernel:
         ]
 
     def tile_range(self) -> tuple[Term, Term]:
-        """Returns two C++ expressions: how many tiles there are along the whole K axis, and how many of them
-        this block multiplies. The latter is less if the K axis is cut into pieces (split-K)."""
+        """Returns two C++ expressions: (the number of tiles along the whole K axis, the number of those that
+        this block multiplies). The second is smaller if the K axis is cut into pieces (split-K), since a
+        block then has one piece."""
         return cast(INT, TILES), cast(INT, Local("tile_count") if self.product.part else TILES)
 
     def operand_starts(self) -> tuple[Term, Term]:
-        """Returns the C++ addresses of the first tile that a block reads of the packed left operand, and of
-        the packed right operand."""
+        """Returns two C++ addresses in packed operands: of the first tile that a block reads of (the left
+        operand, the right operand)."""
 
         def start(buffer: Buffer, block: Term, size: int, rows: Term) -> Term:
             first = block * (size // SLAB_ROWS) if size > SLAB_ROWS else block

@@ -92,8 +92,9 @@ def _start(rows: RowWriter) -> Term:
 
 
 def position(rows: RowWriter, names: set[str]) -> list[Statement]:
-    """Returns C++ statements that declare those loop variables along the row that are in `names`, and set
-    them to the position of the first element of a vector. The vector's number is in the variable `at`."""
+    """Returns C++ statements that find where a vector lies in its row. The vector's number is in the C++
+    variable `at`. The statements declare those of the loop variables along the row that are in `names`, and
+    set them to the position of the vector's first element."""
     *outer, inner = rows.kernel.reduced
     if not outer:
         first = cast(INT64, AT) * WIDTH
@@ -186,8 +187,8 @@ def _place(rows: RowWriter, name: str, row: Term | None = None) -> Term:
 def readers(rows: RowWriter) -> list[Statement]:
     """Returns the C++ declarations of a lambda `read_<name>` for each tensor that is read in vectors. The
     lambda takes the number of a vector and returns the vector. A load may be needed only on one side of a
-    boundary (guards.py); for a vector on the other side, the lambda returns zeros. If rows are unaligned,
-    there also is a lambda `one_<name>` that reads a single element."""
+    boundary, as in a concatenation; for a vector on the other side, the lambda returns zeros. If rows are
+    unaligned, there also is a lambda `one_<name>` that reads a single element."""
     found: list[Statement] = []
     streaming = rows.schedule.streaming
     for load, name in rows.access.reads.items():
@@ -217,9 +218,10 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 
 
 def keeping(rows: RowWriter) -> list[Statement]:
-    """Returns C++ statements that load the vectors which several passes over the row need, and keep them in
-    registers; in a cluster also in shared memory. Empty if the kernel's schedule (layout on the GPU) keeps no
-    vectors. In a cluster there always is one statement, by which the blocks wait for each other."""
+    """Returns C++ statements that load those vectors which more than one pass over the row reads, into
+    registers or, if the blocks of a cluster share the row, into registers and shared memory. Empty if the
+    kernel's schedule (layout on the GPU) keeps no vectors. With a cluster it is never empty, since its blocks
+    must wait for each other."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
@@ -247,9 +249,10 @@ def keeping(rows: RowWriter) -> list[Statement]:
 def _kept_packs(
     rows: RowWriter, names: Sequence[str], at: Term, *, last: bool
 ) -> tuple[list[Statement], Term]:
-    """Loops that call the C++ function `take` for all vectors kept on chip, with `at` (the position) and the
-    vectors of the tensors `names`; and the number of the thread's first vector that is not kept. With `last`
-    in a cluster, each kept vector is then overwritten by the next row's."""
+    """Returns (C++ loops over all vectors that were kept on chip, the number of the thread's first vector
+    that was not). The loops call the C++ function `take` for each, with its number `at` and the vectors of
+    the tensors `names`. With `last`, in a cluster, each kept vector is then overwritten by that of the next
+    row."""
     start = _start(rows)
     if not rows.kept:
         return [], start

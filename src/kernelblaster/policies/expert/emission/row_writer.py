@@ -37,9 +37,9 @@ class RowWriter(RowKernel):
 
     @property
     def unaligned(self) -> Index | None:
-        """The offset in memory, in elements, at which a row begins, if rows are not aligned and therefore
-        need the code of unaligned_rows.py (see `RowKernel.start`). None if they do not need it or cannot use
-        it."""
+        """The offset in memory, in elements, at which a row begins, if rows do not begin at aligned addresses
+        and are emitted by special code for that (see `RowKernel.start`). None if they do not need that code
+        or cannot use it."""
         return self.start(self.schedule.vector_width)
 
     @property

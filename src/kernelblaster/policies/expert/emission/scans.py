@@ -279,7 +279,8 @@ def _values_of(a: Accumulator) -> Local:
 
 
 def _nothing(a: Accumulator) -> Term:
-    """The C++ value of an accumulator `a` that has seen no element (the identity of the scan's operation)."""
+    """The C++ value with which the accumulator `a` starts, before any element: the identity of the scan's
+    operation, like 0 for a sum."""
     return Braces(a.start.items, a.type) if isinstance(a.start, Braces) else cast(a.type, a.start)
 
 
@@ -288,8 +289,8 @@ def _loads(expressions: Iterable[Expression]) -> set[Load | Gather]:
 
 
 def _named(names: Iterable[str]) -> list[Statement]:
-    """Declares, for each tensor in `names`, a reference to element `k` of the array into which its vectors
-    were read before."""
+    """Declares, for each tensor in `names`, a C++ reference with the name of its current vector to element
+    `k` of the array of vectors that was read before."""
     return [
         Declaration(CudaType("auto&"), (Declarator(vector_name(n).name, Local(f"{n}_packs")[K]),), "const")
         for n in names

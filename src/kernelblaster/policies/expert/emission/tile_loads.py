@@ -113,8 +113,8 @@ class TileLoads:
 
     @property
     def _across(self) -> int:
-        """The number of threads that lie side by side along the dimension in which the operand is
-        contiguous."""
+        """How many threads it takes to load one line of the tile; a line runs along the dimension in which
+        the operand is contiguous."""
         return (self.tile.block_k if self.along_k else self.block) // self.width
 
     @property
@@ -143,9 +143,9 @@ class TileLoads:
 
     @property
     def _next(self) -> Term:
-        """The register variable that holds what this thread has read of the next tile, until it is stored to
-        shared memory: the element for the current part of the array `<name>_next`, as each thread reads
-        several parts of a tile."""
+        """The C++ variable, in registers, of an element that this thread has read of the next tile and not
+        yet stored to shared memory. It is an element of the array `<name>_next`, as a thread reads several
+        parts of a tile."""
         return Local(f"{self.name}_next")[self._part]
 
     @property
@@ -166,8 +166,9 @@ class TileLoads:
 
     @cached_property
     def _addresses(self) -> Mapping[Load, tuple[str, Index, Index]]:
-        """For each load that the operand's value needs: the name of the C++ array that holds the part of its
-        address which is the same for all tiles, that part, and the part that changes along the K axis."""
+        """Returns for each load that the operand's value needs (the name of a C++ array; the part of the
+        load's address that is the same for all tiles, which is kept in this array; the part that changes
+        along the K axis)."""
         found: dict[Load, tuple[str, Index, Index]] = {}
         for load in loads(self.operand.expression):
             if isinstance(load, Load) and load not in found:

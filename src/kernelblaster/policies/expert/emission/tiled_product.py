@@ -265,8 +265,8 @@ class _Parts:
         return [*head, unrolled("r", tile.thread_m, row)]
 
     def _packed(self) -> tuple[Index, ...]:
-        """Indices that must be divisible by 4 at run time for results to be written in vectors of 4; empty
-        where they are always written one by one."""
+        """Symbolic indices that must be divisible by 4, which is tested at run time, for results to be
+        written in vectors of 4. Empty if they are always written one by one."""
         if self.tile.thread_n == 1:
             return ()
         last = self.product.columns[-1]

@@ -314,8 +314,8 @@ class WindowKernel:
         return self._lines_of_results(found)
 
     def _lines_of_results(self, body: Sequence[Statement]) -> list[Statement]:
-        """`body` in loops over those lines of results whose windows contain the present line of the operand.
-        For each dimension it is declared which element of the window (tap) that line is."""
+        """C++ loops, around `body`, over those lines of results in whose windows the present line of the
+        operand lies. For each dimension, a variable says which element (tap) of the window that line is."""
         found = list(body)
         used = used_names([self.windows.body], [])
         for slide, number in reversed(self._patch):

@@ -57,7 +57,8 @@ def _check(builder: Builder, node: Node) -> None:
 
 
 def _count(node: Node) -> int:
-    """How many elements are asked for: one or two."""
+    """Returns k, the number of elements that the node `topk` asks for: 1 or 2. Raises UncoveredOperators for
+    any other."""
     found = as_expression(node.arguments["k"])
     if not isinstance(found, Number) or found.value not in range(1, len(RANKS) + 1):
         raise UncoveredOperators((f"{node.operator} of other than one or two elements",))

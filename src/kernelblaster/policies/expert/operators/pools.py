@@ -115,7 +115,7 @@ def _adaptive_windows(builder: Builder, node: Node) -> list[Window]:
 
 
 def _adaptive(builder: Builder, node: Node) -> list[tuple[Index, Index, Index]]:
-    """For each pooled dimension: the index of the result, the operand's extent, and the number of results."""
+    """Returns (index of the result, extent of the operand, number of results) for each pooled dimension."""
     count = len(node.arguments["output_size"])
     extents = builder.value(node.arguments["self"]).shape[-count:]
     return list(zip(_places(node, count), extents, node.results[0].shape[-count:], strict=True))
@@ -130,8 +130,8 @@ def _leading(node: Node, count: int) -> tuple[Index, ...]:
 
 
 def _elements(builder: Builder, place: Index, sliding: Sliding, padded: bool) -> Expression:
-    """How many elements of the window of result `place` are counted along one dimension; with `padded`, those
-    of the padding too."""
+    """The number of elements, along one dimension, of the window of result `place`, as an expression by which
+    an average is divided. Elements in the padding count only if `padded`."""
     if builder.same(sliding.padding, ZERO):
         padded = True
     if padded and not sliding.beyond:

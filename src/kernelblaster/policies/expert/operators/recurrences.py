@@ -85,7 +85,7 @@ def recurrence(builder: Builder, node: Node) -> None:
 
 class Layers:
     """Adds the kernels of the recurrent module that `node` calls (LSTM, GRU or RNN) to `builder`, one layer
-    after another. Positions in here are always (time, batch, feature), whatever order of dimensions the
+    after another. The methods take positions as (time, batch, feature), whatever order of dimensions the
     module uses."""
 
     def __init__(self, builder: Builder, node: Node) -> None:
@@ -234,7 +234,8 @@ class Layers:
         return Load(name, position, "real")
 
     def _chosen(self, place: Index, values: list[Expression]) -> Expression:
-        """The value whose number among `values` is `place`."""
+        """An expression that selects one of `values`: the one whose position in the list, from 0, equals the
+        index `place` when the kernel runs."""
         *others, found = values
         for n, value in reversed(list(enumerate(others))):
             test = operation("eq", Counted(place), Counted(number(n)), kind="truth")

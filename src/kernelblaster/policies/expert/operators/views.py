@@ -22,8 +22,8 @@ def axis(builder: Builder, node: Node, name: str = "dim", rank: int | None = Non
 
 
 def _view(builder: Builder, node: Node, back: Callable[[Position], Position], result: int = 0) -> None:
-    """Makes result number `result` of the operator `node` a view of its operand, without a kernel: the
-    element at the position p is the operand's element at back(p)."""
+    """Makes result number `result` of the operator `node` a view of its operand, without a kernel. The
+    function `back` maps a position in the result to the position of the same element in the operand."""
     source = builder.value(node.arguments["self"])
     found = node.results[result]
     builder.define(node, Value(found.shape, source.dtype, lambda p: source.at(back(p))), result)

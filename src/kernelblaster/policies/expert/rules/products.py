@@ -170,8 +170,9 @@ class _Factor:
 
 @dataclass(frozen=True)
 class _SummedProduct:
-    """A matrix product, possibly with a bias, whose result is reshaped to `shape` and then summed over some
-    dimensions. `needed`: other nodes use the product itself too."""
+    """A matrix product of which the graph needs only sums, so that its factors can be summed first, which is
+    less work. The result, possibly with a bias, is reshaped to `shape` and then summed over some dimensions.
+    `needed`: other nodes use the product itself too, so it must be computed anyway."""
 
     operator: str
     rows: _Factor
@@ -181,8 +182,9 @@ class _SummedProduct:
     needed: bool
 
     def factor(self, graph: Graph, name: str, factor: _Factor) -> list[Node]:
-        """New nodes that compute `factor` with groups of its rows or columns summed, the last of them called
-        `name`; only a view if none are summed."""
+        """New nodes that compute `factor` (an operand of the product) with those of its rows or columns added
+        up that the sum over the product adds up. The last node is called `name`. If nothing is to be added
+        up, it is only a view."""
         dtype, shape = dtype_of(graph, factor.reference), list(shape_of(graph, factor.reference))
         before, after = shape[: factor.place], shape[factor.place + 1 :]
         split = viewed(f"{name}_split", factor.reference, (*before, *factor.split, *after), dtype)
@@ -235,8 +237,9 @@ def _plain_bias(graph: Graph, product: Node) -> bool:
 
 
 def _biased(graph: Graph, found: _SummedProduct, product: Reference, shape: Shape, name: str) -> list[Node]:
-    """New nodes that add the summed bias of `found` to `product`, which has this `shape` and is already
-    summed: the bias counts once for each element that was summed. Their names begin with `name`."""
+    """New nodes that add the bias of `found` to `product`, the product that is already summed and has this
+    `shape`. The bias is first summed in the same way: it counts once for each element that a sum adds up. The
+    nodes' names begin with `name`."""
     assert found.bias is not None
     dtype = dtype_of(graph, found.bias)
     bias = found.factor(graph, f"{name}_bias", replace(found.columns, reference=found.bias, place=0))

@@ -15,8 +15,8 @@ TILE_PADDING = 8  # elements after each line of a tile in shared memory: no bank
 @dataclass(frozen=True)
 class _Gathered(Schedule):
     """Base of the sums of products over several summed (K) axes by tensor cores, one operand of which is
-    gathered. A block computes `block_m` x `block_n` results with `warps_m` x `warps_n` warps. The outer K
-    axes are walked point by point, the inner ones in tiles of `block_k` terms."""
+    gathered. A block computes `block_m` x `block_n` results with `warps_m` x `warps_n` warps. The kernel goes
+    over the outer K axes point by point, and over the inner ones in tiles of `block_k` terms."""
 
     block_m: int
     block_n: int

@@ -92,8 +92,8 @@ def _modules() -> dict[str, ModuleType]:
 
 def load_techniques(gpu: GpuSpec | None = None, emulated: bool = False) -> dict[str, Technique]:
     """Returns the techniques of this folder, by the names of their files. With a `gpu`, techniques for other
-    architectures are left out; if `emulated` (the PTX machine stands for that GPU), also those that are
-    `GPU_ONLY`."""
+    architectures are left out (None: those for all are returned); if `emulated` (the PTX machine stands for
+    that GPU), also those that are `GPU_ONLY`."""
     found = {}
     for name, module in _modules().items():
         fits = gpu is None or getattr(module, "ARCHITECTURE", gpu.architecture) == gpu.architecture

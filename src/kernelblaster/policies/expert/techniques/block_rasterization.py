@@ -45,8 +45,9 @@ def _grouped(kernel: Kernel, plan: Plan, gpu: GpuSpec, rank: int) -> Kernel | No
 def _read_together(
     product: Product, plan: Plan, gpu: GpuSpec, tile: TiledProduct | MmaProduct | WgmmaProduct
 ) -> int:
-    """How many rows of the left and columns of the right operand the blocks need that run at the same time,
-    one on each SM, at the primary workload."""
+    """How much of the operands is in use at one time, if one block runs on each SM, at the primary workload
+    (the timed sizes): the number of distinct rows of the left operand plus that of distinct columns of the
+    right one."""
     down = -(-plan.elements(product.rows) // tile.block_m)
     across = -(-plan.elements(product.columns) // tile.block_n)
     raster = min(tile.raster, down)

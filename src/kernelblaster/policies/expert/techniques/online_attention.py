@@ -51,9 +51,11 @@ def _attention(kernel: Kernel, plan: Plan, gpu: GpuSpec, shape: tuple[int, int, 
 
 
 def _form(attention: Attention, plan: Plan) -> tuple[Form, Form] | No:
-    """How queries and keys are packed, and how values are. An error of a score is felt relative to the
-    largest of its row, so that scaled halves will do; small values count where their weights are large, and
-    need the range of float32."""
+    """Returns how operands are packed: (the form of queries and keys, that of values), each as a type and the
+    number of such numbers that an element is stored as; `No` with a reason if they cannot be packed. If
+    operands are float32, queries and keys become scaled halves: an error of a score is felt relative to the
+    largest of its row. Values need the range of float32, since small ones count where their weights are
+    large."""
     sides = (attention.query, attention.key, attention.value)
     found = {plan.buffers[load.buffer].dtype for side in sides for load in loads(side) if load.kind == "real"}
     if "float64" in found:

@@ -45,9 +45,10 @@ def _halved(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Plan | No:
 
 
 def _inner(own: GatheredProduct, found: Contraction, plan: Plan) -> tuple[int, int]:
-    """How many terms the inner K axes have together, at least, and how many a tile. Where they are short, a
-    further axis is among them, and a tile has all of their terms if the results of a thread leave registers
-    for these: what is asked about each term is then known when the kernel is compiled."""
+    """Returns (how many terms the inner K axes must have together at least, how many terms a tile has). If
+    the axes are short and the results of a thread leave enough registers, a tile has all of their terms, a
+    further axis included where that fits: which element a term reads is then known when the kernel is
+    compiled."""
     terms = plan.elements(found.inner)
     wider = plan.elements((*found.outer[-1:], *found.inner))
     few = own.block_m * own.block_n <= FEW * own.threads

@@ -58,8 +58,8 @@ def _patches(found: SlidingWindows, kernel: Kernel, plan: Plan, gpu: GpuSpec) ->
 
 
 def _along_memory(found: SlidingWindows, kernel: Kernel, plan: Plan) -> tuple[int, int]:
-    """How many results along memory a thread computes, and the width of the vectors that it reads; both 1
-    where sizes leave vectors unaligned."""
+    """Returns (the number of neighbouring results along memory that a thread computes, the width of the
+    vectors that it reads); both 1 where sizes leave vectors unaligned."""
     column, grain = found.column, found.grain(plan)
     access = vector_access(replace(kernel, stages=()), plan, column.result)
     columns = grain // column.stride if grain % column.stride == 0 else 1
@@ -76,15 +76,16 @@ def _aligned(found: SlidingWindows, plan: Plan, width: int) -> bool:
 
 
 def _lines(slide: Slide, plan: Plan) -> tuple[int, ...]:
-    """How many results a thread may have along a dimension: one where windows do not overlap."""
+    """The numbers of results along a dimension that are worth trying for one thread; only 1 where windows do
+    not overlap, so that neighbouring results share nothing."""
     if slide.reach < slide.stride:
         return (1,)
     return tuple(count for count in LINES if count < 2 * plan.extent(slide.result.extent))
 
 
 def _cost(patch: WindowPatches, found: SlidingWindows, plan: Plan) -> float:
-    """Lines of the operand that are read for each line of results, and a little for each result that a thread
-    keeps."""
+    """An estimate of what a patch costs, to compare patches with: the lines of the operand that are read for
+    each line of results, plus RESULT_COST for each result that a thread keeps in registers."""
     lines = 1.0
     for slide, count in zip(found.lines, patch.lines, strict=True):
         extent = plan.extent(slide.result.extent)

@@ -104,9 +104,9 @@ def _is_read(kernel: Function, pointer: str) -> bool:
 
 
 def _is_whole(kernel: Function, pointer: str, found: Elementwise) -> bool:
-    """Whether all elements of the vector that a thread stores to `pointer` have values: the kernel also reads
-    `pointer` (so they were loaded), or assigns every element unconditionally. `found` are the parts of the
-    elementwise kernel."""
+    """True if each thread has a value for every element of the vector that it stores to `pointer`: because
+    the kernel also reads `pointer`, so that the vector was loaded before, or because it assigns its element
+    unconditionally. `found` are the parts of the elementwise kernel."""
     own = {node.id for node in found.nodes}
     always = (node for node in _stores(kernel, pointer) if node.parent is not None and node.parent.id in own)
     return _is_read(kernel, pointer) or any(always)
