@@ -112,6 +112,23 @@ def written_box(
     return Box(workload, chosen, split)
 
 
+def rows_box(
+    signature: Signature, box: Box, rows: torch.Tensor, most: int, rng: Random
+) -> Box:
+    """A box like `box`, but with other indices along its `split`: as many pieces of neighbours in `rows` (the
+    indices that may be taken) as there are, at most `most`, drawn by `rng`. Fewer if it would read too much."""
+    split = box.split
+    if split is None or not len(rows):
+        return box
+    width = _width(signature, box.workload, split, split)
+    read = box.part.model_copy(update={"sizes": box.part.sizes | {split: 1}})
+    each = sum(prod(read.shape(t)) for t in signature.input_tensors if split in t.dims)
+    count = max(1, min(most, len(rows) // width, MOST_READ // max(1, each * width)))
+    begins = sorted(rng.sample(range(max(1, len(rows) // width)), count))
+    taken = torch.cat([rows[at * width : (at + 1) * width] for at in begins])
+    return Box(box.workload, box.chosen | {split: taken}, split)
+
+
 def places_of(
     tensor: Tensor, workload: Workload, independent: tuple[str, ...], flat: torch.Tensor
 ) -> list[dict[str, int]]:

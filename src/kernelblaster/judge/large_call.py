@@ -233,6 +233,17 @@ class LargeCall:
         outputs do not depend on each other), by the size's name, like {"batch": 7}."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
+    def written_rows(self, size: str) -> torch.Tensor:
+        """The indices along the independent `size` at which some output element was written, ascending."""
+        extent = self._workload.sizes[size]
+        written = torch.zeros(extent, dtype=torch.bool)
+        for tensor in self._signature.outputs:
+            if size in tensor.dims:
+                view, axis = self._layout.view(tensor), tensor.dims.index(size)
+                mask = self._is_written(view).reshape(view.shape).movedim(axis, 0).reshape(extent, -1)
+                written |= mask.any(1).cpu()
+        return written.nonzero().flatten()
+
     def compare(self, part: Box | None = None, *, all_written: bool) -> int:
         """Compares with the reference every slab (a part of the workload with its own kind of values) and, if
         given, `part`, a box with values like the task file's own. With `all_written`, every element of these

@@ -251,7 +251,10 @@ class _Run:
             if not written.places:
                 return written
             box = first.neighbourhood(written.places)
+            rows = first.written_rows(box.split) if box.split else None
             self.compared += first.compare(box, all_written=False)
+            if rows is not None:  # the same blocks are run again: all kinds of values are where they write
+                box = rows_box(self._known.task.signature, box, rows, KINDS, rng)
         else:
             self.compared += first.compare(all_written=written.share >= 1)
             if written.work > AGAIN_WORK:
