@@ -89,7 +89,7 @@ def check(
             rows.append((where, Fitness(problems=(str(error).removeprefix(f"{where}: "),))))
     tasks = [] if one else find(where)
     console = Terminal(stderr=True)
-    for name, path in track(tasks, "checking", console=console, disable=json_ or len(tasks) == 1):
+    for name, path in track(tasks, "checking", console=console, disable=json_ or len(tasks) < 2):
         try:
             rows.append((name, fitness_of(load_file(name, path, of.dtype))))
         except BadTask as error:
