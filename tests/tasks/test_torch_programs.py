@@ -87,3 +87,18 @@ def test_an_exported_program_is_a_task(tmp_path: Path) -> None:
 def test_a_compiled_instance_is_taken_as_it_was_before() -> None:
     compiled = torch.compile(torch.nn.ReLU())
     assert task_from_module(compiled, [torch.randn(64, 32)]).name == "ReLU"  # type: ignore[arg-type]
+
+
+def test_a_single_tensor_is_no_list_of_inputs() -> None:
+    with pytest.raises(BadTask, match=r"are a list, or a dict by name: inputs=\[x\], not inputs=x"):
+        task_from_module(nn.ReLU(), torch.randn(64, 64))  # type: ignore[arg-type]
+
+
+def test_nothing_is_printed_of_a_module_that_reads_values(capfd: pytest.CaptureFixture[str]) -> None:
+    class Reads(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(BadTask, match=r"reads the values of a tensor.*choose with torch\.where"):
+        task_from_module(Reads(), [torch.randn(64, 64)])
+    assert capfd.readouterr() == ("", "")

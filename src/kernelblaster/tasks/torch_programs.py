@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from kernelblaster.records import Task
 from kernelblaster.tasks.catalog import load_source
 from kernelblaster.tasks.failures import READS
 from kernelblaster.tasks.program_text import program_source
+from kernelblaster.tasks.quiet import quiet
+
+WITHOUT_KERNEL = "kernelblaster_original"  # attribute of a class that runs a kernel: the class without it
 
 
 def task_from_module(
@@ -26,7 +29,7 @@ def task_from_module(
     training mode and the types of module and inputs are kept. The task's Model has parameters and buffers of
     the same names and shapes; their values are drawn at random to resemble the module's. Raises BadTask if
     torch.export cannot export the module, or the program cannot be written as a task."""
-    module = getattr(module, "_orig_mod", module)  # of torch.compile
+    module = original_of(module)
     named = name or (module.__name__ if isinstance(module, type) else type(module).__name__)
     instance = _built(module, named)
     arguments, keywords = call_of(instance, inputs)
@@ -39,11 +42,26 @@ def task_from_module(
     return load_source(named, source, f"<{named}>")
 
 
+def original_of(module: Any) -> Any:
+    """The module that torch.compile or kb.compile made `module` of. The second shares all state with it, as
+    it is now, and only leaves out the kernel. Any other module, or a class, is returned as it is."""
+    module = getattr(module, "_orig_mod", module)
+    kind = getattr(type(module), WITHOUT_KERNEL, None)
+    if kind is None:
+        return module
+    plain = object.__new__(kind)
+    plain.__dict__ = module.__dict__
+    return plain
+
+
 def call_of(
     module: torch.nn.Module, inputs: Sequence[Any] | Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call of the module with these example inputs, as (positional ones, named ones).
-    Named ones are in the order of forward()'s parameters, whatever their order in the dict."""
+    Named ones are in the order of forward()'s parameters, whatever their order in the dict. Raises BadTask if
+    `inputs` is a tensor instead of a list of tensors."""
+    if isinstance(inputs, torch.Tensor) or not isinstance(inputs, Mapping | Iterable):
+        raise BadTask("example inputs are a list, or a dict by name: inputs=[x], not inputs=x.")
     if not isinstance(inputs, Mapping):
         return tuple(inputs), {}
     order = {name: at for at, name in enumerate(inspect.signature(module.forward).parameters)}
@@ -115,9 +133,9 @@ def _exported(
 
 
 def _attempt(call: Callable[[], ExportedProgram]) -> ExportedProgram:
-    """The result of `call`, an export, run without gradients and with warnings hidden; its exceptions pass
-    through."""
-    with warnings.catch_warnings(), torch.no_grad():
+    """The result of `call`, an export, run without gradients and with all that it prints, logs and warns of
+    hidden; its exceptions pass through."""
+    with warnings.catch_warnings(), torch.no_grad(), quiet():
         warnings.simplefilter("ignore")
         return call()
 
