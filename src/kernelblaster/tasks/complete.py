@@ -13,7 +13,7 @@ from typing import Any
 from kernelblaster.errors import BadTask
 from kernelblaster.tasks.arguments import init_arguments, input_values
 from kernelblaster.tasks.first_layer import inferred_inputs
-from kernelblaster.tasks.flat_inputs import ADDED, flattened
+from kernelblaster.tasks.flat_inputs import ADDED, flattened, with_plain_super
 from kernelblaster.tasks.literals import lines_before
 from kernelblaster.tasks.module_file import REQUIRED, ModuleFile, execute, is_module_class
 
@@ -55,7 +55,7 @@ def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[Module
         notes.append(note)
     file = ModuleFile(source + (ADDED + added if added else ""), path)
     flat = flattened(file)
-    return (file if flat is None else ModuleFile(file.source + flat, path)), tuple(notes)
+    return (file if flat is None else ModuleFile(with_plain_super(file.source) + flat, path)), tuple(notes)
 
 
 def check_names(source: str, path: str) -> None:
