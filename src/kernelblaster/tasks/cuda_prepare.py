@@ -317,7 +317,9 @@ def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
         if text(function) in ("cudaMemset", "cudaMemcpy") and function is not None and given is not None:
             edits += [inserted(function.end_byte, "Async"), inserted(given.end_byte - 1, ", stream")]
         if text(function) == "cudaDeviceSynchronize" and call.parent is not None:
-            edits.append((call.parent.start_byte, call.parent.end_byte, ""))
+            alone = call.parent.type == "expression_statement"  # else as in CHECK(cudaDeviceSynchronize())
+            gone, left = (call.parent, "") if alone else (call, "cudaSuccess")
+            edits.append((gone.start_byte, gone.end_byte, left))
     return edits
 
 
