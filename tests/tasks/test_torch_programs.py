@@ -54,6 +54,24 @@ def test_inputs_by_name_are_taken_in_the_order_of_forward() -> None:
     assert "def forward(self, a, b):" in task.source
 
 
+def test_numbers_that_were_given_by_name_may_be_given_again() -> None:
+    class Scaled(nn.Module):
+        def forward(
+            self, x: torch.Tensor, mask: torch.Tensor | None = None, *, alpha: float = 1.0, how: str = "plus"
+        ) -> torch.Tensor:
+            return x * alpha + (0 if mask is None else mask) + len(how)
+
+    x = torch.randn(64, 64)
+    task = task_from_module(Scaled(), {"x": x, "alpha": 0.5, "mask": None, "how": "minus"})
+    assert "def forward(self, x, *, mask=None, alpha=0.5, how='minus'):" in task.source
+    assert [one.name for one in task.signature.inputs] == ["x"] and fitness_of(task).fit
+    made = ModuleFile(task.source, task.path).build()
+    assert torch.equal(made(x), made(x, alpha=0.5, how="minus", mask=None))
+    for named in ({"alpha": 0.25}, {"mask": x}, {"how": "plus"}):
+        with pytest.raises(TypeError, match=r"was exported with \w+=.*, and does nothing else"):
+            made(x, **named)
+
+
 def test_types_of_an_instance_are_kept() -> None:
     task = task_from_module(nn.Linear(64, 64).bfloat16(), [torch.randn(4096, 64).bfloat16()])
     assert task.dtype == "bfloat16" and task.cast is None
