@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from kernelblaster.errors import BadTask
+from kernelblaster.policies.expert.capture import capture
 from kernelblaster.tasks.catalog import load_source, load_task
 from kernelblaster.tasks.fitness import fitness_of
 from kernelblaster.tasks.module_file import ModuleFile
@@ -70,6 +71,20 @@ def test_numbers_that_were_given_by_name_may_be_given_again() -> None:
     for named in ({"alpha": 0.25}, {"mask": x}, {"how": "plus"}):
         with pytest.raises(TypeError, match=r"was exported with \w+=.*, and does nothing else"):
             made(x, **named)
+
+
+def test_writes_into_a_slice_are_followed() -> None:
+    class Written(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(64, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x.clone()
+            y[:, :1] = self.first(x)
+            return y
+
+    assert capture(task_from_module(Written(), [torch.randn(64, 64)])).nodes
 
 
 def test_types_of_an_instance_are_kept() -> None:

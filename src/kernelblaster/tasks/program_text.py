@@ -137,9 +137,8 @@ class _Forward:
                 continue
             if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 raise BadTask(f"the program keeps {spec.target}, which is no tensor.")
-            call = "get_parameter" if spec.kind == InputKind.PARAMETER else "get_buffer"
-            if node.users:
-                lines.append(f"{name} = self.{call}({spec.target!r})")
+            if node.users:  # get_parameter() would refuse what stands for one while the module is traced
+                lines.append(f"{name} = operator.attrgetter({spec.target!r})(self)")
         self._device = f"{inputs[0]}.device" if inputs else "None"
         for node in self._program.graph.nodes:
             if node.op == "call_function" and not _is_ignored(node):
