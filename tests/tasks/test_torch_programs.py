@@ -87,6 +87,12 @@ def test_writes_into_a_slice_are_followed() -> None:
     assert capture(task_from_module(Written(), [torch.randn(64, 64)])).nodes
 
 
+def test_a_tensor_that_is_given_twice_is_two_inputs() -> None:
+    x = torch.randn(4, 32, 64)
+    task = task_from_module(nn.MultiheadAttention(64, 4, batch_first=True).eval(), [x, x, x])
+    assert [one.name for one in task.signature.inputs] == ["query", "key", "value"] and fitness_of(task).fit
+
+
 def test_types_of_an_instance_are_kept() -> None:
     task = task_from_module(nn.Linear(64, 64).bfloat16(), [torch.randn(4096, 64).bfloat16()])
     assert task.dtype == "bfloat16" and task.cast is None

@@ -32,7 +32,7 @@ def task_from_module(
     module = original_of(module)
     named = name or (module.__name__ if isinstance(module, type) else type(module).__name__)
     instance = _built(module, named)
-    arguments, keywords = call_of(instance, inputs)
+    arguments, keywords = _apart(*call_of(instance, inputs))
     program = _exported(instance, arguments, keywords, named)
     tensors = [leaf for leaf in pytree.tree_leaves((arguments, keywords)) if isinstance(leaf, torch.Tensor)]
     try:
@@ -66,6 +66,22 @@ def call_of(
         return tuple(inputs), {}
     order = {name: at for at, name in enumerate(inspect.signature(module.forward).parameters)}
     return (), dict(sorted(inputs.items(), key=lambda one: order.get(one[0], len(order))))
+
+
+def _apart(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call, with copies of tensors that are given more than once, which torch.export would
+    take for one input: attention(x, x, x)."""
+    seen: set[int] = set()
+
+    def one(tensor: torch.Tensor) -> torch.Tensor:
+        again = id(tensor) in seen
+        seen.add(id(tensor))
+        return tensor.detach().clone() if again else tensor
+
+    copied: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map_only(
+        torch.Tensor, one, (arguments, named)
+    )
+    return copied
 
 
 def exported_code(module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
