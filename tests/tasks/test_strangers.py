@@ -64,6 +64,12 @@ def test_results_may_hold_none() -> None:
     assert len(capture(task).outputs) == 1
 
 
+@pytest.mark.parametrize("single", ["torch.tensor(2.0)", "torch.rand(1) + 0.5", "torch.full((1, 1), -3.0)"])
+def test_an_input_with_a_single_element_is_varied(single: str) -> None:
+    task = loaded(f"return [{X}, {single}]", "return x / temperature", "temperature")
+    assert fitness_of(task).fit
+
+
 def test_an_input_with_one_value_is_told_from_one_that_is_not_read() -> None:
     [constant] = fitness_of(loaded(f"return [{X}, torch.ones(16, 1)]", "return x * m", "m")).problems
     [unread] = fitness_of(loaded(f"return [{X}, torch.rand(16, 1)]", "return x * 2", "m")).problems
