@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from kernelblaster.readiness import readiness_of
-from kernelblaster.records import Candidate, Fitness, Rejected
+from kernelblaster.records import Candidate, Fitness, Rejected, RuntimeFailed
 from kernelblaster.search.first_candidate import not_correct
 from kernelblaster.tasks.catalog import load_task
 from kernelblaster.tasks.fitness import fitness_of
@@ -46,3 +46,9 @@ def test_an_own_kernel_that_breaks_a_rule_is_refused_by_its_own_line(tmp_path: P
     assert own == f"{task.name}: the file, as it is, {told.format(1)}"
     other = not_correct(task, Candidate(source="other"), rejected)
     assert other == f"{task.name}: the first candidate {told.format(5)}"
+    failed = RuntimeFailed(reason="invalid argument", evidence="above workload {'n': 5000001}")
+    words = not_correct(task, Candidate(source=task.source), failed)
+    assert words.endswith("declare it so (docs/tasks.md): // size: n = 4194304, small 1000, fixed")
+    assert "fixed" not in not_correct(task, Candidate(source="other"), failed)
+    failed = RuntimeFailed(reason="invalid argument", evidence="small workload {'n': 1000}")
+    assert "fixed" not in not_correct(task, Candidate(source=task.source), failed)
