@@ -133,6 +133,13 @@ def test_a_single_tensor_is_no_list_of_inputs() -> None:
         task_from_module(nn.ReLU(), torch.randn(64, 64))  # type: ignore[arg-type]
 
 
+def test_a_function_is_no_module() -> None:
+    with pytest.raises(
+        BadTask, match=r"function: is not a torch\.nn\.Module; call it in the forward\(\) of one\."
+    ):
+        task_from_module(lambda x: x.relu(), [torch.randn(64, 64)])  # type: ignore[arg-type]
+
+
 def test_nothing_is_printed_of_a_module_that_reads_values(capfd: pytest.CaptureFixture[str]) -> None:
     class Reads(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -121,7 +121,8 @@ def _built(module: torch.nn.Module | type, name: str) -> torch.nn.Module:
     if isinstance(module, torch.nn.Module):
         return module
     if not (isinstance(module, type) and issubclass(module, torch.nn.Module)):
-        raise BadTask(f"{name}: is not a torch.nn.Module.")
+        what = "; call it in the forward() of one" if callable(module) else ""
+        raise BadTask(f"{name}: is not a torch.nn.Module{what}.")
     try:
         return module()
     except TypeError as error:
