@@ -1,6 +1,6 @@
-"""Entry point of the command. What code of tasks must not see (API keys, passwords, most of the
-environment) is hidden before anything else is loaded: a process that hides something starts anew, so what it
-imports before is imported twice."""
+"""Entry point of the command `kernelblaster`. Before it loads anything else, it removes from this process
+what the Python code of users' tasks must not see (API keys, passwords, most environment variables). For that
+the process replaces itself by a new one (exec), which imports this module once more."""
 
 import os
 import re
@@ -19,7 +19,8 @@ URL = re.compile(r"[a-z0-9+]+://")
 
 
 def main() -> None:
-    """Run the command line. If there is anything to hide, the process first re-executes itself without it."""
+    """Runs the command line. If this process has API keys, passwords or other variables that the Python code
+    of tasks must not see, it first re-executes itself without them (see `hide`)."""
     try:
         if not keeper_address():
             hide()

@@ -12,9 +12,9 @@ _watcher: ContextVar[Tell | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def telling(tell: Tell) -> Iterator[None]:
-    """A context in which progress messages of one-time builds (see `building`) are passed to the function
-    `tell` as text. Without such a context, a build prints one line to standard error when it begins and one
-    when it ends."""
+    """A context in which progress messages of long one-time builds, such as that of the emulator, are passed
+    to the function `tell` as text. Without such a context, a build prints one line to standard error when it
+    begins and one when it ends."""
     before = _watcher.set(tell)
     try:
         yield

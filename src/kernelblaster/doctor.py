@@ -9,8 +9,8 @@ from kernelblaster.settings import settings
 
 
 def examine() -> list[Finding]:
-    """Check this machine: one finding for each tool, device or folder that the program needs or can use.
-    Starts a worker process on the GPU if there is one, so it takes seconds."""
+    """Checks this machine, and returns one finding for each tool, device or folder that the program needs or
+    can use. Starts a worker process on the GPU if there is one, so it takes seconds."""
     gpu = _gpu()
     return [
         _compiler(),

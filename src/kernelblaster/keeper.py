@@ -51,12 +51,13 @@ _way = _Way()
 
 
 class KeeperLost(KernelBlasterError):
-    """There is no keeper, its process has ended, or it does not answer in time."""
+    """Raised if there is no keeper (the command's helper process that holds keys and files), if its process
+    has ended, or if it does not answer in time."""
 
 
 def key_names() -> frozenset[str]:
-    """The names of the environment variables (like OPENAI_API_KEY) whose keys the keeper holds; empty without
-    a keeper."""
+    """The names of the environment variables (like OPENAI_API_KEY) whose keys the keeper holds, the command's
+    trusted helper process; empty if there is no keeper."""
     _, _, names = keeper_address().partition(" ")
     return frozenset(names.split())
 
@@ -68,10 +69,10 @@ def is_running() -> bool:
 
 
 def use(serve: Serve) -> None:
-    """Sets the function that the keeper runs as its whole work. The keeper (a helper process that holds keys
-    and files) is started later, by the first request to it or by `start`. It then calls `serve(door,
-    hidden)`: `door` is the socket through which requests come, `hidden` the file descriptor of the values
-    that the command hid at its start, -1 if there are none."""
+    """Sets `serve`, the function that the keeper runs as its main program. The keeper (a helper process that
+    holds keys and files) is started later, by the first request to it or by `start`. It then calls
+    `serve(door, hidden)`: `door` is the socket through which requests come, `hidden` the file descriptor of
+    the values that the command hid at its start, -1 if there are none."""
     _way.serve = serve
 
 
@@ -97,9 +98,9 @@ def start() -> None:
 
 
 def seal() -> None:
-    """From now on, the keeper (the helper process that holds keys and files) uses only those servers,
-    knowledge bases and files that `claim` was called for before. Called before the code of task files runs.
-    Does nothing if there is no keeper, or it has ended."""
+    """Ends the time in which things can be claimed: from now on, the keeper (the helper process that holds
+    keys and files) uses only those servers, knowledge bases and files that `claim` was called for before.
+    Called before the code of task files runs. Does nothing if there is no keeper, or it has ended."""
     if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)
@@ -114,10 +115,10 @@ def take_environment() -> None:
 
 
 def claim(kind: str, name: str) -> None:
-    """Tells the keeper (the helper process that holds keys and files) that the user named something, so that
-    it may be used after `seal`. `kind` is "server" for the address of a model server, "knowledge" for the
-    path or URL of a knowledge base, "file" for the path of a file to be written; `name` is that address, path
-    or URL. Does nothing without a keeper."""
+    """Tells the keeper (the helper process that holds keys and files) that the user named a server, knowledge
+    base or file, so that the keeper may use it after `seal`. `kind` is "server" for the address of a model
+    server, "knowledge" for the path or URL of a knowledge base, "file" for the path of a file to be written;
+    `name` is that address, path or URL. Does nothing without a keeper."""
     if is_running():
         ask({"do": "claim", kind: name}, SHORT_S)
         if kind == "knowledge":
@@ -139,23 +140,25 @@ def build(what: str, tell: Callable[[str], None], **options: str) -> None:
 
 
 def write(path: Path, text: str, mode: int) -> None:
-    """Writes `text` to the file `path`, atomically, by way of the keeper, which may write where this process
-    may not. `path` must have been claimed before (see `claim`); `mode` is subject to the umask. Raises
-    KernelBlasterError if the file cannot be written."""
+    """Writes `text` to the file `path`, atomically, by way of the keeper (the command's helper process),
+    which may write where this process may not. The keeper must have been told of `path` before, by `claim`;
+    `mode` are its permissions, reduced by the umask. Raises KernelBlasterError if the file cannot be
+    written."""
     checked_reply(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
 
 
 def checked_reply(reply: Data) -> Data:
-    """The keeper's `reply` to a request, returned unchanged. Raises KernelBlasterError, with the keeper's
-    message, if it reports a failure."""
+    """Returns the `reply` of the keeper (the helper process that holds keys and files) to a request,
+    unchanged. Raises KernelBlasterError, with the keeper's message, if the reply reports a failure."""
     if "failure" in reply:
         raise KernelBlasterError(str(reply["failure"]["message"]))
     return reply
 
 
 def ask(message: Data, limit_s: float, tell: Callable[[str], None] = lambda text: None) -> Data:
-    """Sends a message to the keeper and returns its reply; `tell` is called with the progress texts that come
-    before it. Raises `KeeperLost` if the keeper sends nothing for `limit_s` seconds."""
+    """Sends a message to the keeper (the helper process that holds keys and files) and returns its reply;
+    `tell` is called with the progress texts that come before it. Raises `KeeperLost` if the keeper sends
+    nothing for `limit_s` seconds."""
     with connected(limit_s) as connection:
         return exchange(connection, message, tell)
 
@@ -177,8 +180,9 @@ def connected(limit_s: float) -> socket.socket:
 def exchange(
     connection: socket.socket, message: Data, tell: Callable[[str], None] = lambda text: None
 ) -> Data:
-    """Sends a message to the keeper on a connection that is already open, passes progress texts to `tell`,
-    and returns the reply. Raises KeeperLost if the connection ends or times out."""
+    """Sends a message to the keeper (the helper process that holds keys and files) on a connection that is
+    already open, passes progress texts to `tell`, and returns the reply. Raises KeeperLost if the connection
+    ends or times out."""
     try:
         send(connection, message)
         while True:
@@ -191,14 +195,15 @@ def exchange(
 
 
 def send(connection: socket.socket, message: Data) -> None:
-    """Writes one message to a connected socket: its length in 4 bytes (big-endian), then the JSON text."""
+    """Writes one message to `connection`, a connected socket: its length in 4 bytes (big-endian), then the
+    JSON text."""
     data = json.dumps(message).encode()
     connection.sendall(struct.pack("!I", len(data)) + data)
 
 
 def receive(connection: socket.socket) -> Data:
-    """Read one message from a connected socket. Raises `ValueError` if the connection ends early, or if what
-    arrives is no JSON object or is larger than 64 MiB (LARGEST_BYTES)."""
+    """Reads and returns one message from `connection`, a connected socket. Raises `ValueError` if the
+    connection ends early, or if what arrives is no JSON object or is larger than 64 MiB (LARGEST_BYTES)."""
     (size,) = struct.unpack("!I", _exactly(connection, 4))
     if size > LARGEST_BYTES:
         raise ValueError("a message that is too large")
@@ -217,8 +222,8 @@ class Door:
         return (_Carried, (DupFd(_opened_door().fileno()),)) if is_running() else (Door, ())
 
     def open(self) -> None:
-        """Makes this process use the keeper of its parent process from now on. Does nothing if the parent
-        process has no keeper."""
+        """Makes this process use the keeper (the helper process that holds keys and files) of its parent
+        process from now on. Does nothing if the parent process has no keeper."""
 
 
 class _Carried(Door):

@@ -31,16 +31,18 @@ def kind_here(kind: DeviceKind, gpu: str | None = None) -> Literal["cuda", "emul
 
 def open_device(kind: DeviceKind = "auto", gpu: str | None = None) -> Device:
     """Opens and returns a device: the GPU of this machine ("cuda"), or the emulated device that stands for
-    `gpu` (None: DEFAULT_GPU). "auto" is as in `kind_here`. The caller closes it. Raises NoDevice if "cuda" is
-    asked for and there is no usable GPU."""
+    `gpu` (None: DEFAULT_GPU). "auto" means "cuda" if there is a usable GPU and `gpu` is None, else
+    "emulated". The caller closes it. Raises NoDevice if "cuda" is asked for and there is no usable GPU."""
     return CudaDevice() if kind_here(kind, gpu) == "cuda" else EmulatedDevice(gpu or DEFAULT_GPU)
 
 
 @contextmanager
 def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[DeviceJudge]:
     """A context that gives a judge (which compiles, verifies and times candidates) with a device of its own;
-    both are closed at the end. `kind` and `gpu` are as in `open_device`, `options` are fields of
-    `EvaluationOptions`. Raises DeviceLost if the GPU fails while the context is open."""
+    both are closed at the end. The device is the GPU of this machine (`kind` "cuda"), or the emulated device
+    that stands for `gpu`; "auto" means "cuda" if there is a usable GPU and `gpu` is None, else "emulated".
+    `options` are fields of `EvaluationOptions` with their values. Raises DeviceLost if the GPU fails while
+    the context is open."""
     with (
         _raise_device_lost(),
         closing(open_device(kind, gpu)) as device,
@@ -53,9 +55,10 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
 def open_searching(
     kind: DeviceKind = "auto", gpu: str | None = None, **options: object
 ) -> Iterator[DeviceJudge]:
-    """A context that gives a judge for a search, with the arguments of `open_judge`. On the emulated device
-    its evaluations include a profile, which costs nothing there. On a GPU they do not: the search asks for
-    the profiles that it needs."""
+    """A context that gives a judge for a search, on the GPU of this machine (`kind` "cuda") or the emulated
+    device that stands for `gpu`; "auto" takes the GPU if there is one. `options` are fields of
+    `EvaluationOptions` with their values. On the emulated device its evaluations include a profile, which
+    costs nothing there. On a GPU they do not: the search asks for the profiles that it needs."""
     with open_judge(kind, gpu, **options) as judge:
         judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge

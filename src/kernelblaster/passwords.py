@@ -14,8 +14,8 @@ def is_url(where: str) -> bool:
 
 
 def shown(where: str) -> str:
-    """The address as it may be printed: passwords in a database URL are replaced by ***, a file's path is
-    unchanged."""
+    """Returns the address `where` as it may be printed: passwords in a database URL are replaced by ***, a
+    file's path is unchanged."""
     if not is_url(where):
         return where
     base, mark, query = where.partition("?")

@@ -39,12 +39,13 @@ _cases: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
 
 
 class Proof(Record):
-    """The sources of a task and a candidate, and the verdict on the candidate. `task_digest` is a hash of the
-    task as derived from its source; `candidate_defines` are values for the candidate's tunable constants.
-    `cases` are the sizes and kinds of values on which it was compared with the reference. `evaluation` has
-    the verdict, the seed, every comparison and every timing sample. `software` maps tools to versions, and
-    `judge` to a hash of the judge's source. `checked` and `unchecked` say in words what was checked and what
-    was not."""
+    """The sources of a task (`task_name`, a file with the ending `task_suffix`; its text is `task_source`)
+    and of a candidate (`candidate_source`), and the verdict on the candidate, in version `format` of this
+    form. `task_digest` is a hash of the task as derived from its source; `candidate_defines` are values for
+    the candidate's tunable constants. `cases` are the sizes and kinds of values on which it was compared with
+    the reference. `evaluation` has the verdict, the seed, every comparison and every timing sample.
+    `software` maps tools to versions, and `judge` to a hash of the judge's source. `checked` and `unchecked`
+    say in words what was checked and what was not."""
 
     format: Literal[1] = 1
     task_name: str
@@ -61,7 +62,7 @@ class Proof(Record):
 
 
 class Repeated(Record):
-    """What came of judging a proof's candidate again on the same inputs. `then` is the evaluation in the
+    """The result of judging a proof's candidate again on the same inputs. `then` is the evaluation in the
     proof, `now` the new one. `correct`: the candidate is correct now. `speedup_holds`: the confidence
     intervals of both speedups overlap; None if the device is another one or one of the verdicts is a failure.
     `differences` names, in words, the comparisons whose error changed; a deterministic kernel on the same
@@ -81,9 +82,9 @@ class Repeated(Record):
 
 
 def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
-    """Compiles and judges a candidate anew, without the cache, and returns the verdict with all that is
-    needed to repeat it. Raises KernelBlasterError if judging ended before inputs were drawn, for example
-    because the candidate does not compile."""
+    """Compiles and judges a candidate for `task` by `judge`, without the cache, and returns the verdict with
+    all that is needed to repeat it. Raises KernelBlasterError if judging ended before inputs were drawn, for
+    example because the candidate does not compile."""
     with cache.afresh("candidate"):
         evaluation = judge.evaluate(task, candidate)
     if evaluation.seed is None:
@@ -105,8 +106,8 @@ def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
 
 
 def read_proof(path: Path) -> Proof:
-    """Returns the proof in a JSON file. Raises KernelBlasterError if the file cannot be read, or is no proof
-    of the format that this version writes."""
+    """Returns the proof in the JSON file `path`. Raises KernelBlasterError if the file cannot be read, or is
+    no proof of the format that this version writes."""
     try:
         proof = Proof.model_validate_json(json.dumps(read_json(path)))
         _cases.validate_python(proof.cases)

@@ -1,5 +1,5 @@
-"""Settings from environment variables. Nothing else reads the environment, but for what a command hides of it
-from code of tasks (variables.py)."""
+"""Settings from environment variables. All settings of the package are read here; which variables are hidden
+from the code of tasks is decided in variables.py."""
 
 import math
 import os
@@ -39,8 +39,8 @@ class Settings:
       `database_patience_s` for waiting until a database can be reached again;
     - KERNELBLASTER_UNSAFE (`unsafe`): run task files and the host code of candidates even where they cannot
       be confined; KERNELBLASTER_TRUST_TASKS (`trusted`): do not confine task files;
-    - KERNELBLASTER_READABLE (`readable`): what task files may read beside their own folder, with colons
-      between.
+    - KERNELBLASTER_READABLE (`readable`): what task files may read in addition to their own folder, with
+      colons between.
 
     `confined`: this process is confined; `results` is then the part of the cache in which it may store
     results, otherwise the cache itself."""
@@ -94,14 +94,14 @@ def allow_unsafe() -> None:
 
 
 def trust_tasks() -> None:
-    """Switches the confinement of task files off for this process and those that it starts: their code may
-    then do what the user may."""
+    """Switches off the confinement of task files for this process and those that it starts: the code of task
+    files may then do all that the user may."""
     os.environ[TRUSTED] = "1"
 
 
 def allow_reading(paths: Sequence[Path]) -> None:
-    """Lets the code of task files read these files and folders beside their own folder, in this process and
-    those that it starts."""
+    """Lets the code of task files read the files and folders `paths` in addition to their own folder, in this
+    process and those that it starts."""
     os.environ[READABLE] = ":".join([os.environ.get(READABLE, ""), *(str(path.absolute()) for path in paths)])
 
 

@@ -1,7 +1,9 @@
 """Strict JSON for untrusted input, from a server or a file: parsed within limits, or refused with a reason.
 
 Refused are NaN, infinities and numbers that are too large, duplicate keys, unpaired surrogates, text that is
-not UTF-8, and documents that are nested too deep or too large."""
+not UTF-8, and documents with more than 64 levels of nesting (DEEPEST) or 64 MiB (LARGEST_BYTES), unless the
+caller sets other limits.
+"""
 
 import json
 import math
@@ -21,9 +23,10 @@ class InvalidJson(ValueError):
 
 
 def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters: bool = False) -> Any:
-    """The Python value of the JSON text `data`, as str or UTF-8 bytes. `deepest` is the most levels of
+    """Returns the Python value of the JSON text `data` (str or UTF-8 bytes). `deepest` is the most levels of
     nesting. With `control_characters`, strings may contain unescaped control characters, as language models
-    write them. Raises `InvalidJson` for what the module's docstring lists."""
+    write them. Raises `InvalidJson` if the text is no JSON, is nested deeper, has duplicate keys, NaN,
+    infinities or numbers that are too large, or is not valid Unicode."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(
@@ -55,8 +58,8 @@ def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES, deepest: int = DEE
 
 
 def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
-    """The content of a file. Raises `OSError` if it cannot be read, `InvalidJson` if it has more than
-    `most_bytes`."""
+    """Returns the content of the file `path`. Raises `OSError` if it cannot be read, `InvalidJson` if it has
+    more than `most_bytes`."""
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -65,8 +68,8 @@ def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The field (dotted path) and message of the first error in a pydantic ValidationError, without the
-    offending value, which may be secret or long."""
+    """Returns the field (dotted path) and message of the first error in a pydantic ValidationError, without
+    the offending value, which may be secret or long."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     words = str(first["msg"]).removeprefix("Value error, ")
     return f"`{'.'.join(str(part) for part in first['loc']) or 'the whole'}`: {words}"

@@ -28,8 +28,8 @@ def take_mark() -> int | None:
     """Gives this process, and all that it starts from now on, an `oom_score_adj` that no other process has,
     and returns it. It is the mark by which `end_survivors` finds the processes of this command. Returns None
     if no number is free or the system refuses. Two commands never keep the same mark, even if they begin at
-    the same moment: after a number was taken, this looks whether another process has it too, and then takes
-    another."""
+    the same moment: after taking a number, this function checks whether another process has it too, and takes
+    another number in that case."""
     try:
         before = int(OWN.read_text())
         for _ in range(ATTEMPTS):

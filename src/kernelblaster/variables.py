@@ -1,5 +1,5 @@
-"""Names of environment variables, and which of them code of tasks may see. The first thing that a command
-imports, so it imports little itself."""
+"""Names of environment variables, and which of them the Python code of tasks may see. Every command imports
+this module first, so it imports little itself."""
 
 import os
 import re
@@ -46,9 +46,9 @@ SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 def task_environment() -> dict[str, str]:
-    """The environment variables that code of tasks may see, by name: a fixed list (FOR_TASKS), those with
-    certain beginnings (FOR_TASKS_TOO) unless they look like secrets, and those that KERNELBLASTER_PASS names,
-    except API keys."""
+    """Returns the environment variables that code of tasks may see, by name: a fixed list (FOR_TASKS), those
+    with certain beginnings (FOR_TASKS_TOO) unless they look like secrets, and those that KERNELBLASTER_PASS
+    names, except API keys."""
     passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
     return {
         name: value

@@ -15,7 +15,7 @@ from kernelblaster.store.subject import task_of
 
 
 class Verified(Record):
-    """What came of judging a run's best candidate again. `then` is the recorded evaluation, `now` the new
+    """The result of judging a run's best candidate again. `then` is the recorded evaluation, `now` the new
     one. `correct`: the candidate is correct now. `speedup_holds`: the confidence intervals of both speedups,
     widened by the timer's resolution, overlap; None if the device is another one or one of the verdicts is a
     failure."""
@@ -48,6 +48,6 @@ def verify(run: Run, judge: DeviceJudge) -> Verified:
 
 
 def speedups_overlap(one: Speedup, other: Speedup) -> bool:
-    """True if the confidence intervals of two speedups overlap after each was widened by the timer's
-    resolution of 1 % (RESOLUTION) at both ends."""
+    """True if the confidence intervals of the speedups `one` and `other` overlap after each was widened by
+    the timer's resolution of 1 % (RESOLUTION) at both ends."""
     return max(log(one.low), log(other.low)) <= min(log(one.high), log(other.high)) + 2 * RESOLUTION

@@ -230,13 +230,21 @@ def test_ask_and_tell(places: dict[str, Any], tmp_path: Path, monkeypatch: pytes
         assert advice.options and advice.state in str(advice)
         promises = [option.promise for option in advice.options]
         assert promises == sorted(promises, reverse=True)
+        offered = {option.optimization.technique for option in advice.options}
+        assert "block_shape" in offered and not offered & set(advice.left_out)
+        for useless in ("online_attention", "implicit_matrix_product", "split_operand_tensor_cores"):
+            assert advice.left_out[useless] == "the task has nothing of the kind"
         told = search.tell(Candidate(source="good"), technique="my_own_technique")
         assert told == search.best and told.outcome.kind == "Accepted"
-        search.tell(Candidate(source="good/bad"), technique="unrolling")
+        assert search.ask().left_out["my_own_technique"] == "applied already"
+        search.tell(Candidate(source="good/bad"), technique="block_shape")
         assert search.best == told
+        assert "no faster" in search.ask().left_out["block_shape"]
+        search.tell(Candidate(source="good/wrong"), technique="thread_coarsening")
+        assert "thread_coarsening" not in search.ask().left_out, "it may be tried again"
     found = kb.load_run(search.run)
     assert found.finished and found.applied == ("my_own_technique",) and found.source == "good"
-    assert [step.taken for step in found.trajectory] == [True, False]
+    assert [step.taken for step in found.trajectory] == [True, False, False]
     with kb.KnowledgeBase(places["knowledge"]) as knowledge:
         learned = {s.optimization.technique: s.prediction for s in knowledge.optimizations(advice.state)}
     assert learned["my_own_technique"].mean > 0.2

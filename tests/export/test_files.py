@@ -24,6 +24,7 @@ from kernelblaster.policies.policy import Target
 from kernelblaster.records import Candidate, Evaluation, Inconclusive, Task
 from kernelblaster.records.evaluation import Timing
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.store.files import name_of
 from kernelblaster.tasks.catalog import load_file
 
 HEAD = "import torch, torch.nn as nn\nrows, cols = 512, 1024\nSMALL = {'rows': 3, 'cols': 5}\n"
@@ -103,8 +104,13 @@ def imported(text: str) -> ModuleType:
 
 def test_the_cu_says_where_it_comes_from_and_can_be_judged_again(compiler: str, tmp_path: Path) -> None:
     task = task_in(tmp_path, SCALE)
-    text = cuda_file(task, origin(task))
-    assert text.startswith("// scale, optimized by KernelBlaster\n// run run-1, candidate c0, on a device")
+    found = origin(task)
+    text = cuda_file(task, found)
+    code, source = found.candidate.code, name_of(found.candidate.source)
+    assert text.startswith(
+        "// scale, optimized by KernelBlaster\n"
+        f"// run run-1, code {code}, source {source}\n// on a device (sm_90a)\n"
+    )
     assert "// applied: kernel_fusion" in text and "#define BLOCK 64" in text
     assert isinstance(compile_candidate(task, Candidate(source=text), "sm_90a"), Binary)
     (tmp_path / "alone.cu").write_text(text)

@@ -72,7 +72,7 @@ def test_a_tool_is_called_with_texts_files_and_json(
 
 def test_what_a_server_offers_is_listed(words: list[str]) -> None:
     code, text = said(words)
-    assert code == 0 and "evaluate(task, candidate, technique?, run?, new_run?)" in text
+    assert code == 0 and "evaluate(task, candidate, technique?, description?, run?, new_run?, sweep?)" in text
     assert "show_task -> write one .cu" in text and "prompt optimize_task(task)" in text
     code, text = said(words, "--json")
     assert {"instructions", "tools", "prompts"} == json.loads(text).keys()

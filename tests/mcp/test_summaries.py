@@ -5,9 +5,9 @@ import sys
 
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
 from kernelblaster.knowledge.posterior import Prediction
-from kernelblaster.mcp.judge_work import TOOLS, _words
 from kernelblaster.mcp.summaries import outcome_data
 from kernelblaster.mcp.techniques import described, technique_data
+from kernelblaster.mcp.working_tools import TOOLS, in_words
 from kernelblaster.readiness import readiness_of
 from kernelblaster.records import Fitness, Inconclusive, Optimization
 from kernelblaster.records.outcome import Speedup
@@ -57,4 +57,4 @@ def test_readiness_is_told_in_tools_and_not_in_commands() -> None:
     verbs = {one.verb for one in readiness_of(load_task("core/level1/relu"), fitness)}
     assert {verb for _, *both in TOOLS for verb in both} <= verbs
     why = "the expert does not cover sort. A language model can write it (--model, docs/llm.md)."
-    assert _words(why) == "the expert does not cover sort." and _words(None) == "works"
+    assert in_words(why) == "the expert does not cover sort." and in_words(None) == "works"

@@ -4,6 +4,7 @@ import pytest
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kernelblaster.tasks.catalog import load_task
+from kernelblaster.tasks.cautions import cautions
 from kernelblaster.tasks.fitness import fitness_of
 from kernelblaster.tasks.floor import floor_of
 
@@ -43,6 +44,25 @@ def test_a_bias_that_a_norm_takes_out_is_noted(tmp_path: Path) -> None:
     problems, insensitive = check(tmp_path, "self.norm(x * y + self.bias)")
     assert problems == ()
     assert "bias" in insensitive
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("x * y + self.bias, x.topk(3)[1]", None),
+        ("x.gather(1, y.topk(3)[1]) + self.bias[:3]", "topk takes"),
+        ("x.gather(1, y.argsort(1)) + self.bias", "sort takes"),
+        ("x.gather(1, y.argsort(dim=1, stable=True)) + self.bias", None),
+        ("x + self.bias, y.topk(3, sorted=False)[1]", "topk(sorted=False)"),
+    ],
+)
+def test_a_choice_that_is_open_and_matters_is_noted(tmp_path: Path, body: str, said: str | None) -> None:
+    path = tmp_path / "task.py"
+    path.write_text(FILE.replace("BODY", body))
+    fitness = fitness_of(load_task(str(path)))
+    assert fitness.fit
+    found = [one for one in cautions(fitness) if "PyTorch" in one]
+    assert len(found) == (said is not None) and (said or "") in "".join(found)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""The public Python API: functions to optimize, judge and profile kernels, which the commands call too.
+"""The public Python API: functions to optimize, judge and profile kernels. The commands call them too.
 
-A name's module is imported when the name is first used: a command that shows a task needs neither the judge
-nor the search."""
+Imports are lazy: a name's module is imported when the name is first used. So a command that only shows a task
+imports neither the judge nor the search.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

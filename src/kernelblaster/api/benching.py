@@ -34,10 +34,10 @@ NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last onl
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Result of a bench so far. `folder` is where the bench is kept, `plan` what it was to do. `rows` has one
-    row for each task and seed, also for those that are not searched yet. `summaries` has the statistics of
-    each group of tasks (a level or folder) against each baseline. `pace` is the throughput. `modelled`: times
-    come from a model of the GPU."""
+    """Result of a bench so far. `folder` is where the bench is kept, `plan` what it was to do, `device` the
+    name of the device. `rows` has one row for each task and seed, also for those that are not searched yet.
+    `summaries` has the statistics of each group of tasks (a level or folder) against each baseline. `pace` is
+    the throughput. `modelled`: times come from a model of the GPU."""
 
     folder: Path
     device: str
@@ -98,17 +98,20 @@ def bench(
     measures the best kernel of each against PyTorch; returns the results by task and group.
 
     Everything is recorded in `folder` (a new one in the user's data if left out). If a bench is there
-    already, it is continued, and needs no suites. `device`, `gpu`, `model`, `dtype` and `fleet` are as in
-    `optimize`, and so is `budget`, which is that of each search. `knowledge` says what the bench knows at
-    first: `seed`, `empty`, or a copy of the knowledge base at this path or URL. With `teach`, what the bench
-    learned is added to that knowledge base at the end. Every task is searched once for each of `seeds`. With
-    `subset`, only so many tasks of each group (a level or folder) are searched, drawn at random. After
-    `seconds` no further search is started. `workers` processes search at a time. With `store`
+    already, it is continued, and needs no suites. Candidates run on `device`; an emulated one stands for
+    `gpu`. `fleet` names devices that judge together, None for this machine's first one. `model` is a language
+    model that takes part, KIND:NAME. `budget` is the number of candidates that each search judges, or a
+    `Search` with all settings. `dtype` is what floating tensors are cast to. `knowledge` says what the bench
+    knows at first: `seed`, `empty`, or a copy of the knowledge base at this path or URL. With `teach`, what
+    the bench learned is added to that knowledge base at the end. Every task is searched once for each of
+    `seeds`. With `subset`, only so many tasks of each group (a level or folder) are searched, drawn at
+    random. After `seconds` no further search is started. `workers` processes search at a time. With `store`
     (postgresql://...) a new bench is kept in that database, and can be continued on other machines. `on_step`
     is called with progress messages.
 
     Raises KernelBlasterError if neither suites nor a folder are given, if the bench in `folder` was begun
-    with other settings, or if `teach` is set and `knowledge` names no knowledge base."""
+    with other settings, or if `teach` is set and `knowledge` names no knowledge base.
+    """
     named = [suites] if isinstance(suites, str) else list(suites)
     if not named and folder is None:
         raise KernelBlasterError("name a suite, or a folder to go on with.")

@@ -17,7 +17,8 @@ from kernelblaster.tasks.torch_programs import WITHOUT_KERNEL, call_of, exported
 
 @dataclass(frozen=True)
 class Example:
-    """What is kept of a tensor among the example inputs: everything but its values, which may be large."""
+    """What is kept of a tensor among the example inputs: its shape (`size`), strides, type and device. Its
+    values, which may take much memory, are not kept."""
 
     size: torch.Size
     stride: tuple[int, ...]
@@ -60,7 +61,8 @@ def with_kernel(given: GivenModule, exported: Any) -> torch.nn.Module | None:
     and the same signature. `exported` is an imported Python file that `OptimizeResult.export` wrote in the
     format `module`; it has the kernel. A call that the kernel cannot do (no GPU, other types or sizes than it
     is for, gradients wanted) runs the given module's own forward(), with a warning that says why, once for
-    each reason. Returns None if the kernel has not as many tensor inputs as the example has tensors."""
+    each reason. Returns None if the number of the kernel's tensor inputs is not the number of tensors among
+    the example inputs of `given`."""
     leaves, structure = pytree.tree_flatten((given.arguments, given.named))
     places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, Example)]
     known = exported.KERNEL

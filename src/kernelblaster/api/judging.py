@@ -39,8 +39,9 @@ def profile(
     inputs: Inputs | None = None,
 ) -> Profile | Outcome:
     """Profiles one candidate (a `.cu` file or its text): returns the metrics of every kernel, in launch
-    order. If it fails verification, returns the outcome that says why instead. The arguments are those of
-    `evaluate`."""
+    order. If it fails verification, returns the outcome that says why instead. `task` may be a name, a file,
+    a text or a module, which needs example `inputs`. The candidate runs on `device`; an emulated device
+    stands for `gpu`, and its times are modelled."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge(device, gpu) as judge:

@@ -96,13 +96,13 @@ def optimize(
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Searches for a faster CUDA kernel for a task: profiles a candidate, names what bounds it (its state),
-    applies techniques that gained in this state before, judges the results, and remembers them for later
-    searches.
+    """Searches for a faster CUDA kernel for a task: profiles a candidate, names what bounds it (its
+    performance state), applies techniques that gained in this state before, judges the results, and remembers
+    them for later searches.
 
     task: a name of the shipped suites, a file, source text, or a module, which needs example `inputs`.
-    device, gpu: where candidates run; without a GPU they run on the PTX machine, which stands for `gpu`,
-        and times are modelled.
+    device, gpu: where candidates run; without a GPU they run on the PTX machine, an emulator that stands for
+        `gpu`, and times are modelled.
     model: a language model that takes part, KIND:NAME; none is needed.
     budget: the number of candidates to judge; or a `Search`, which has all settings.
     quick: do not search: the best known recipe is applied and judged, within seconds.
@@ -151,10 +151,11 @@ def resume(
 ) -> OptimizeResult:
     """Continues a run where it stopped, and returns its result. `run` is its name, a unique beginning of
     that, its folder, or `last`; `runs` is the folder of runs, None for the user's own. `budget` is a new
-    limit on the candidates judged, those judged before included; with it, a run that had ended goes on.
+    limit on the candidates judged, those judged before included; with it, a run that had ended is continued.
     `knowledge` is the URL of the run's knowledge base with its password, if it has one, since runs do not
-    record it. `usd` and `tokens` are new budgets for language models. `fleet` and `on_step` are as in
-    `optimize`. Raises KernelBlasterError if `budget` candidates are judged already."""
+    record it. `usd` and `tokens` are new budgets for language models. `fleet` names the devices that judge,
+    such as `local`; None: the first one of this machine. `on_step` is called with a `Progress` after each
+    step. Raises KernelBlasterError if `budget` candidates are judged already."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         raise_budget(opened, budget, "python")
         models = models_of(opened, usd, tokens)

@@ -33,8 +33,10 @@ class OptimizeResult:
     ended. Times are in microseconds; if `modelled`, they come from a model of the GPU.
 
     If a module was optimized, `original` is that module and `inputs` are its example inputs. `module()` then
-    returns a module like `original` that runs the kernel. Without `inputs`, the result of `module()` has the
-    parameters of `original` but a class of its own. Raises StoreError if no candidate is correct."""
+    returns a module like `original` that runs the kernel. Without `inputs`, the module that it returns has
+    the parameters of `original`, but its class is the one that `export` writes. Raises StoreError if no
+    candidate is correct.
+    """
 
     def __init__(
         self, run: Path, original: "torch.nn.Module | None" = None, inputs: Inputs | None = None
@@ -102,8 +104,8 @@ class OptimizeResult:
 
     @property
     def gain(self) -> float | None:
-        """The speedup of the best candidate over the run's first correct candidate; None if that is not
-        known."""
+        """The speedup of the best candidate over the run's first correct candidate (`speedup` is over the
+        baseline); None if it is not known."""
         first = self._history.first
         return self.speedup / first.speedup if first and first.speedup else None
 
@@ -111,8 +113,8 @@ class OptimizeResult:
 
     @property
     def finished(self) -> bool:
-        """True if the search has ended by itself; False if it was interrupted, or stopped by a budget for
-        models."""
+        """True if the search has ended by itself; False if it was interrupted, or stopped because its budget
+        of dollars or tokens for language models was spent."""
         return self._history.finished
 
     @property
@@ -138,8 +140,8 @@ class OptimizeResult:
     @property
     def calls(self) -> list[ModelCall]:
         """Every call to a language model, with its role in the search, step, tokens, dollars and seconds;
-        empty if no model took part. What was asked and answered is in the run's `question` and `answer`
-        events."""
+        empty if no model took part. The texts of questions and answers are in the run's `question` and
+        `answer` events."""
         return calls_of(self.run)
 
     def export(self, path: str | Path | None = None, format: Format | None = None) -> str:

@@ -1,7 +1,9 @@
-"""Creates, searches and continues runs: what `optimize` does in the Python API and in the command.
+"""Creates runs, searches in them and continues them; `optimize` and `resume`, in the Python API and as
+commands, call this.
 
 Nothing here prints. A `Watch` is called with progress; errors that the user can do something about are
-raised."""
+raised.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -68,8 +70,9 @@ class SearchRequest:
     address of the knowledge base, a path or URL (see `knowledge_at`). `device` is the kind of device on which
     candidates run; `gpu` is the GPU that an emulated device stands for. `dtype` is the type to cast the
     task's floating tensors to, None for its own. `models` says how language models take part, None if none
-    does. `filter` and `sanitize` are as in `EvaluationOptions`. `by` names who writes the candidates, if not
-    a search of KernelBlaster."""
+    does. With `filter` "emulated", the emulator checks candidates before the GPU runs them; with `sanitize`,
+    compute-sanitizer checks the correct ones. `by` names who writes the candidates, if not a search of
+    KernelBlaster."""
 
     task: str
     search: Search
@@ -139,8 +142,10 @@ def new_run(
 def start_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Iterator[Run]:
-    """A context that creates a run, with the arguments of `new_run`, and gives it. At the end of the block,
-    or at a KernelBlasterError, the run is deleted again if nothing was judged in it."""
+    """A context that creates a run for `task` and gives it, open for writing. `wanted` says what the run is
+    to do. Its folder is a new one under `runs`, or `folder` if that was reserved for it; with `store`, the
+    URL of a shared database, its events are kept there. When the block ends, also by a KernelBlasterError,
+    the run is deleted again if nothing was judged in it."""
     with new_run(task, wanted, runs, folder, store) as run:
         try:
             yield run

@@ -59,10 +59,11 @@ def stop(
     run: str | Path, *, now: bool = False, runs: str | Path | None = None, by: str = "python"
 ) -> SteeringCommand | None:
     """Stops a search that runs in another process of this machine. What it has judged is kept, and `resume`
-    continues it. Usually it is asked to stop, which it does before its next candidate; returns that request.
-    With `now`, its process is interrupted as by Ctrl-C, and terminated if that does not end it; returns None
-    once it has ended. A search of a bench can only be asked. Raises StoreError if no process of this machine
-    works on the run, or it cannot be stopped."""
+    continues it. Without `now`, the search is asked to stop: it ends before its next candidate, and this
+    function returns the request at once. With `now`, the search's process is interrupted as by Ctrl-C, and
+    terminated if that does not end it; returns None once the process has ended. `now` is not possible for a
+    search of a bench. Raises StoreError if no process of this machine works on the run, or it cannot be
+    stopped."""
     return stop_run(_folder(run, runs), now=now, by=by)
 
 

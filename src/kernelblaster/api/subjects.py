@@ -61,11 +61,11 @@ def load_task(
 
 
 def load_candidate(candidate: CandidateLike, task: Task | None = None) -> Candidate:
-    """Returns the candidate in a `.cu` file or in a text (anything with a line break); a Candidate is
-    returned as it is. Raises KernelBlasterError if the file cannot be read, or if the source does not mention
-    the launch function that KernelBlaster calls (launch_gpu_implementation). If `task` is a CUDA source, the
-    candidate may have the launch function of that source instead; a launch_gpu_implementation that calls it
-    is then appended."""
+    """Returns the candidate in a `.cu` file or in a text. `candidate` is taken for a text if it has a line
+    break, else for a file's name; a Candidate is returned as it is. Raises KernelBlasterError if the file
+    cannot be read, or if the source does not mention the launch function that KernelBlaster calls
+    (launch_gpu_implementation). If `task` is a CUDA source, the candidate may have the launch function of
+    that source instead; a launch_gpu_implementation that calls it is then appended."""
     if isinstance(candidate, Candidate):
         return candidate
     if isinstance(candidate, str) and "\n" in candidate:

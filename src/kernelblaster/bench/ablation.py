@@ -1,8 +1,9 @@
-"""Ablation studies: every arm searches the same tasks with the same seeds and the same budget.
+"""Ablation studies: several arms (ways to search) search the same tasks with the same seeds and the same
+budget, so that their results can be compared.
 
-Each search starts from a copy of its arm's knowledge base, so that no search learns from another. Verdicts
-are cached (`verdicts` folder): all searches of a task see the same verdict on the same candidate. Like a
-bench, an ablation is a folder and can be interrupted and continued.
+Each search starts from a copy of its arm's knowledge base, so that no search learns from another. The judge's
+evaluations are kept (in the folder `verdicts`): all searches of a task get the same verdict on the same
+candidate. Like a bench, an ablation is a folder and can be interrupted and continued.
 """
 
 import time
@@ -50,7 +51,7 @@ class AblationPlan(Record):
     @property
     def halves(self) -> tuple[list[Entry], list[Entry]]:
         """The tasks divided into two halves, each sorted by name: (those to train a knowledge base on, those
-        to search). Which task goes into which half is drawn at random, seeded by `split`."""
+        to search). Which task goes into which half is drawn at random, by the plan's seed `split`."""
         shuffled = Random(self.split).sample(self.entries, len(self.entries))
         half = len(shuffled) // 2
         return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)
@@ -93,14 +94,14 @@ class Ablation(WorkFolder):
 
     @property
     def results(self) -> dict[str, JobResult]:
-        """The results recorded so far, by the key of the search (arm, task and seed). Searches that only
-        trained a knowledge base are included."""
+        """The results recorded so far, by the search's key, a text made of arm (way to search), task and
+        seed. Searches that only trained a knowledge base are included."""
         return {e.key: JobResult.model_validate(e.data) for e in self._run.events if e.kind == "result"}
 
     @property
     def jobs(self) -> list[Job]:
-        """All searches of the ablation, done or not: first those that train a knowledge base, then those of
-        each study."""
+        """All searches of the ablation, done or not, each as a job: first those that train a knowledge base,
+        then those of each study."""
         return [*self._training(), *(job for study in self.studies for job in self._jobs_of(study))]
 
     def run(
@@ -115,9 +116,10 @@ class Ablation(WorkFolder):
     ) -> None:
         """Trains the knowledge bases that arms start from, then does the searches that have no result yet,
         with `workers` processes. No search is started later than `seconds` from now (None: no limit); the
-        next call does the rest. `tell` is called with progress; `apart` and `machines` are as in `Bench.run`.
-        `store` is the URL of a shared database in which the judge's evaluations are kept for all who use it;
-        None: they are kept in the ablation's folder."""
+        next call does the rest. `tell` is called with progress. With `apart`, code of tasks, which may crash
+        its process, never runs in this one. With `machines`, the devices of a fleet judge. `store` is the URL
+        of a shared database in which the judge's evaluations are kept for all who use it; None: they are kept
+        in the ablation's folder."""
         with open_fleet(machines, self.plan.setup.device, self._run, tell) as dispatcher:
             until = None if seconds is None else time.monotonic() + seconds
             verdicts = store or self.folder / "verdicts"
@@ -193,9 +195,9 @@ class Ablation(WorkFolder):
         ]
 
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
-        """Returns the description of one search: the arm `arm` of `study` on the task `entry` with one seed.
-        Its settings are the plan's with the changes of the arm; its knowledge base is a copy of the one that
-        the arm starts from."""
+        """Returns the description of one search: the task `entry` searched in the way `arm` of `study`, with
+        one seed. Its settings are the plan's with the changes of the arm; its knowledge base is a copy of the
+        one that the arm starts from."""
         setup = self.plan.setup
         own = {
             "search": arm.search(setup.search),

@@ -77,11 +77,12 @@ class Bench(WorkFolder):
         machines: Machines | None = None,
         measure: bool = True,
     ) -> None:
-        """Searches the jobs without a result with `workers` processes, then measures the best candidates that
-        were not measured yet; without `measure`, it only searches. Nothing is started later than `seconds`
-        from now (None: no limit); the next call does the rest. `tell` and `tell_measured` are called with
-        progress. With `apart`, code of tasks, which may crash its process, never runs in this one, even with
-        a single worker. With `machines`, the devices of a fleet judge and measure."""
+        """Does the searches that have no result yet, with `workers` processes, then measures the best
+        candidates that were not measured yet; without `measure`, it only searches. Nothing is started later
+        than `seconds` from now (None: no limit); the next call does the rest. `tell` and `tell_measured` are
+        called with progress. With `apart`, code of tasks, which may crash its process, never runs in this
+        one, even with a single worker. With `machines`, candidates are judged and measured on the devices of
+        a fleet."""
         until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.knowledge)
         done = self.record.results()
@@ -153,7 +154,8 @@ class Bench(WorkFolder):
 
     @property
     def done(self) -> set[str]:
-        """The keys (arm, task and seed) of the searches that have ended."""
+        """The keys of the searches that have ended. A key is a text made of arm ("bench", or the way to
+        search in an ablation), task and seed."""
         return self.record.done
 
     def rows(self) -> list[Row]:
@@ -169,8 +171,8 @@ class Bench(WorkFolder):
 
     @property
     def pace(self) -> Pace:
-        """How many candidates were judged in how much time, over all searches; pauses between commands do not
-        count."""
+        """The throughput of all searches together: how many candidates were judged in how much time; pauses
+        between commands do not count."""
         return self.record.pace
 
 

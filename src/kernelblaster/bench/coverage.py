@@ -16,8 +16,8 @@ from kernelblaster.tasks.fitness import fitness_of
 
 
 class LeftOut(Record):
-    """A task of a suite that cannot be searched, with the `status` that a bench would give it (broken, unfit,
-    uncovered, died, or failed for an internal error) and the reason."""
+    """A task of a suite that cannot be searched: its `name`, the `status` that a bench would give it (broken,
+    unfit, uncovered, died, or failed for an internal error) and the reason."""
 
     name: str
     status: Status
@@ -32,10 +32,10 @@ def covered(
     *,
     apart: bool = False,
 ) -> tuple[list[Entry], list[LeftOut]]:
-    """Divides the tasks `entries` into (those that can be searched with this setup, the others with the
-    reason), both in the given order. Each task is loaded and checked, by `workers` processes; `tell` is
-    called with the number checked so far. Loading a task may crash its process; with `apart`, no task is
-    loaded in this one."""
+    """Divides the tasks `entries` into those that can be searched with this setup and those that cannot.
+    Returns (the former, a `LeftOut` with the reason for each of the others), both in the given order. Each
+    task is loaded and checked, by `workers` processes; `tell` is called with the number checked so far.
+    Loading a task may crash its process; with `apart`, no task is loaded in this process."""
     refused: dict[int, LeftOut | None] = {}
     for index, problem in _refusals(entries, setup, workers, apart):
         refused[index] = problem
@@ -46,9 +46,10 @@ def covered(
 
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
-    """Returns why the task `entry` cannot be searched with this setup; None if it can. Two things are needed.
-    Candidates for the task can be judged. And somebody can write the first one: the expert has kernels for
-    all operators of the task, or a language model writes it."""
+    """Returns why the task `entry` cannot be searched with this setup; None if it can. It can be searched if
+    the judge can judge candidates for it, and if something can write the first candidate: either the expert
+    (the built-in code generator) has kernels for all operators of the task, or a language model takes
+    part."""
     try:
         task = load_entry(entry, setup.dtype)
     except BadTask as error:
@@ -67,9 +68,9 @@ def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
 
 
 def status_of(error: KernelBlasterError) -> Status:
-    """Returns the status of a task that was loaded, and whose search ended with `error`. "uncovered": the
-    expert has no kernels for its operators. "unfit": candidates for it cannot be judged. "failed": any other
-    error."""
+    """Returns the status of a task that could be loaded, but whose search ended with `error`: "uncovered" if
+    the expert (the built-in code generator) has no kernels for its operators, "unfit" if candidates for it
+    cannot be judged, "failed" for any other error."""
     if isinstance(error, UncoveredOperators | NotUniform):
         return "uncovered"
     return "unfit" if isinstance(error, BadTask) else "failed"

@@ -29,9 +29,9 @@ Verdict = Literal["agrees", "contradicts", "undecided", "no claim"]
 
 @dataclass(frozen=True)
 class ArmFindings:
-    """The statistics of one arm of a study, over its `searches` searches of the tasks that all arms have
-    searched. A search is compared with the goal of its task: the largest speedup that any search of the task
-    reached, in any arm. None: there is no data.
+    """The statistics of one arm (way to search) of a study, called `name`, over its `searches` searches of
+    the tasks that all arms have searched. A search is compared with the goal of its task: the largest speedup
+    that any search of the task reached, in any arm. None: there is no data.
 
     `best`: geometric mean of the best speedups over the baseline. `gain`: quartiles of the speedups over the
     search's first candidate. `evaluations`: how many candidates were judged until 95 % of the goal was
@@ -52,9 +52,10 @@ class ArmFindings:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """What the results say about one claim of the paper. A claim compares two arms in one measure. `ratio` is
-    the first arm's value divided by the second's, with a confidence interval; None if there is nothing to
-    compare. `sentence` tells ratio and verdict."""
+    """What the results say about one claim of the paper, which compares two arms (ways to search) in one
+    measure. `ratio` is the first arm's value divided by the second's, with a confidence interval; None if
+    there is nothing to compare. `verdict` says whether the ratio agrees with the claim (see `verdict_on`),
+    `sentence` says both in words."""
 
     claim: Claim
     ratio: Interval | None
@@ -86,7 +87,7 @@ Key = tuple[str, str, int]
 
 def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
     """Returns the findings of a study from the results of the ablation so far. Only tasks count that have a
-    valid result in every arm."""
+    valid result in every arm (way to search)."""
     plan, results = ablation.plan, ablation.results
     by_key: dict[Key, JobResult] = {}
     left_out: dict[str, str] = {}
@@ -274,11 +275,12 @@ def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
-    """Tells whether the results agree with a claim. `ratio` is the first arm's value divided by the second's,
-    with a confidence interval. For a claim of "more", the result is "agrees" if the whole interval is above
-    1, and "contradicts" if it is below; for "fewer" the other way round. For a claim of "little" difference,
-    it is "agrees" if the whole interval is below 1.1 (LITTLE), and "contradicts" if it is above. In all cases
-    it is "undecided" if the limit (1 or 1.1) lies in the interval, and "no claim" if the paper makes none."""
+    """Returns whether the results agree with a claim, in a word. `ratio` is the first arm's value divided by
+    the second's, with a confidence interval. For a claim of "more", the result is "agrees" if the whole
+    interval is above 1, and "contradicts" if it is below; for "fewer" the other way round. For a claim of
+    "little" difference, it is "agrees" if the whole interval is below 1.1 (LITTLE), and "contradicts" if it
+    is above. In all cases it is "undecided" if the limit (1 or 1.1) lies in the interval, and "no claim" if
+    the paper makes none."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

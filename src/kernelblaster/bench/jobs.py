@@ -25,13 +25,15 @@ which it ran, twice. `unfinished`: not searched yet."""
 
 
 class Setup(Record):
-    """How tasks are searched; the same for all searches of a bench, or of one arm of an ablation.
+    """How tasks are searched; the same for all searches of a bench, or of one arm of an ablation. `policy`
+    says who writes the candidates: "expert" (the built-in code generator) or "llm" (language models).
+    `strategy` is the way to search, `search` has its settings; `search.seed` is replaced by each job's seed.
+    `device` is the kind of device, and `gpu` the GPU that an emulated device stands for. `dtype` is what
+    tasks are cast to, None for their own types.
 
     `knowledge` is the file of the knowledge base that all searches read and teach; with `alone`, each search
-    has a copy of its own. `gpu` is the GPU that an emulated device stands for. `dtype` is what tasks are cast
-    to, None for their own types. `search.seed` is replaced by each job's seed. For the policy `llm`, `models`
-    are the language models; `roles` says, for single kinds of questions, who answers them: "ROLE=expert",
-    "ROLE=llm", or a model, "ROLE=KIND:NAME".
+    has a copy of its own. For the policy "llm", `models` are the language models; `roles` says, for single
+    kinds of questions, who answers them: "ROLE=expert", "ROLE=llm", or a model, "ROLE=KIND:NAME".
     """
 
     policy: PolicyName = "expert"
@@ -54,7 +56,8 @@ class Setup(Record):
         return ModelUse(choice=self.models, roles=self.roles, strategy=self.strategy)
 
     def asking(self, model_use: ModelUse | None) -> "Setup":
-        """A copy of this setup in which models take part as `model_use` says; unchanged if that is None."""
+        """A copy of this setup with the policy "llm" and the models, roles and strategy of `model_use`;
+        unchanged if that is None."""
         if model_use is None:
             return self
         asked = {"models": model_use.choice, "roles": model_use.roles, "strategy": model_use.strategy}
@@ -62,8 +65,9 @@ class Setup(Record):
 
     @property
     def model(self) -> str | None:
-        """The language models for display, as text. If answers are replayed, "replay:" with the folder they
-        come from. If only some roles have a model, these as ROLE=KIND:NAME. None if no model takes part."""
+        """The language models as text, for display: their names; if recorded answers are given instead of
+        asking, "replay:" with the folder that they come from; if only some roles have a model, ROLE=KIND:NAME
+        for each of these. None if no model takes part."""
         if self.policy == "expert":
             return None
         given = self.models
@@ -77,8 +81,8 @@ class Setup(Record):
 
 
 class Job(Record):
-    """One search of one task with one seed, as `setup` says. `arm` is "bench" in a bench; in an ablation it
-    names the study and the arm that the search belongs to."""
+    """One search of one task (`entry`) with one seed, as `setup` says. `arm` is "bench" in a bench; in an
+    ablation it names the study and the arm (way to search) that the search belongs to."""
 
     arm: str
     entry: Entry
@@ -87,18 +91,19 @@ class Job(Record):
 
     @property
     def key(self) -> str:
-        """Identifies the job in its bench or ablation: arm, task and seed."""
+        """The text that identifies the job in its bench or ablation, made of arm ("bench", or the way to
+        search in an ablation), task and seed."""
         return f"{self.arm}/{self.entry.name}/{self.seed}"
 
     @property
     def asks(self) -> str:
-        """A hash of everything that determines the search: all fields but the arm's name. Two jobs with the
-        same hash do the same search, so one result serves both."""
+        """A hash of everything that determines the search: all fields but the name of the arm (the way to
+        search, in an ablation). Two jobs with the same hash do the same search, so one result serves both."""
         return self.digest_without("arm")
 
     @property
     def file_name(self) -> str:
-        """The job's key with `/` and `:` replaced, so that it can be a file's name."""
+        """The job's key with `/` and `:` replaced by other characters, so that it can be a file's name."""
         return self.key.replace("/", "-").replace(":", "-")
 
     @property
@@ -137,11 +142,12 @@ NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
 
 class JobResult(Record):
     """Result of one search. `job` is the job's key, `run` the name of its run, `group` the level or folder of
-    the task. `reason` says why there is no result or, with the `status` "valid", why the search stopped early
-    (empty if it did not). `applied` are the techniques on the way to the best candidate. `judged` are the
-    speedups over eager PyTorch in the order of judging, None for a candidate that failed or that a review
-    rejected. `ranked` are two numbers: pairs of candidates that the emulator's timing model put in the right
-    order, and pairs compared.
+    the task, `arm` and `seed` those of the job. `device` is the device's name, `spent` what the search cost.
+    `reason` says why there is no result or, with the `status` "valid", why the search stopped early (empty if
+    it did not). `applied` are the techniques on the way to the best candidate. `judged` are the speedups over
+    eager PyTorch in the order of judging; None for a candidate that failed, or that was verified but then
+    rejected by a language model's review of its source. `ranked` are two numbers: pairs of candidates that
+    the emulator's timing model put in the right order, and pairs compared.
 
     Times are in microseconds, from a model of the GPU if `modelled`: those of the first and the best
     candidate, of the baseline, and of the floor (the least that the GPU's bandwidth and peak rates allow).
@@ -172,9 +178,10 @@ class JobResult(Record):
 class Measured(Record):
     """The final measurement of a job's best candidate against one `baseline`: "eager" and so on. With
     "initial" it is the gain over the search's first candidate, which is computed from two measurements
-    against eager PyTorch. Times are in microseconds. `outcome` is the kind of the judge's verdict, such as
-    "Accepted". `absent`: the baseline does not run. `speedup` is None if the baseline is absent, or if the
-    candidate was not correct; `reason` says why."""
+    against eager PyTorch. Times are in microseconds: `us` of the candidate, `baseline_us` of the baseline,
+    and `floor_us`, the least that the GPU's bandwidth and peak rates allow. `outcome` is the kind of the
+    judge's verdict, such as "Accepted". `absent`: the baseline does not run. `speedup` is None if the
+    baseline is absent, or if the candidate was not correct; `reason` says why."""
 
     job: str
     baseline: str
@@ -188,8 +195,8 @@ class Measured(Record):
 
 
 def result_of(job: Job, status: Status, reason: str = "") -> JobResult:
-    """Returns a result of `job` with its key, arm, task, group and seed, this `status` and `reason`, and
-    nothing else: all times are None. For a search that found no correct candidate."""
+    """Returns a result for a search of `job` that found no correct candidate: it has the job's key, arm,
+    task, group and seed, this `status` and `reason`, and None for all times."""
     return JobResult(
         job=job.key,
         arm=job.arm,

@@ -42,8 +42,8 @@ class Measuring:
         self._judges = judges
 
     def measure(self, folder: Path, result: JobResult) -> list[Measured]:
-        """Judges the best candidate of a result's run anew. Returns one measurement for each baseline, and
-        one with the name "initial", which has the gain over the run's first candidate. `folder` is the
+        """Judges the best candidate of a result's run once more. Returns one measurement for each baseline,
+        and one with the name "initial", which has the gain over the run's first candidate. `folder` is the
         bench's. Frees device memory afterwards. Raises DeviceLost if the device fails."""
         assert result.run is not None
         with open_run(folder / "runs", result.run) as run:
@@ -145,11 +145,12 @@ def measure_all(
     dispatcher: Dispatcher | None = None,
     workers: int = 1,
 ) -> Iterator[list[Measured]]:
-    """Judges the best candidate of each result anew, against each of `baselines` (see `Measuring.measure`),
-    on the kind of device that `job` names. Yields one list of measurements for each result. `folder` is the
-    bench's. With a `dispatcher`, `workers` processes work side by side, on the devices of its fleet; without
-    one, results are measured one after another. With `apart`, that is done in another process, since code of
-    a task may crash it. A result that crashed its process twice gets measurements with the outcome `Died`."""
+    """Judges the best candidate of each result once more, against each of `baselines` (see
+    `Measuring.measure`), on the kind of device that `job` names. Yields one list of measurements for each
+    result. `folder` is the bench's. With a `dispatcher`, `workers` processes work side by side, on the
+    devices of its fleet; without one, results are measured one after another. With `apart`, that is done in
+    another process, since code of a task may crash it. A result that crashed its process twice gets
+    measurements with the outcome `Died`."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:
@@ -207,9 +208,10 @@ def quotient(one: Speedup, other: Speedup) -> Speedup:
 
 
 def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], workers: int) -> None:
-    """Runs torch.compile in `workers` processes for the compiled baselines among `names`, so that its disk
-    cache is filled before anything is timed. `jobs` are (folder of runs, name of a run). Failures and crashes
-    are ignored here: they show again when the baseline is measured."""
+    """Fills the disk cache of torch.compile before anything is timed: compiles the module of each of `jobs`
+    for those baselines among `names` that use torch.compile, in `workers` processes. `jobs` are (folder of
+    runs, name of a run). Failures and crashes are ignored here: they show again when the baseline is
+    measured."""
     wanted = [(folder, run, name) for folder, run in jobs for name in names if name in COMPILED]
     if wanted:
         for _ in run_with_retry(_warm, (), wanted, min(workers, len(wanted))):

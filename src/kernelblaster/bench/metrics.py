@@ -17,11 +17,11 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class BenchSummary:
-    """Statistics of the speedups of `tasks` tasks, `valid` of which have a correct candidate. `average` to
-    `maximum` are over the valid ones, as in table 3 of the MAIC-RL paper. `valid_rate`, `faster` (speedup
-    above 1) and `slower` are fractions of all tasks. `kept` is the geometric mean over all tasks, in which a
-    task without a valid candidate counts as 1, because its user keeps the baseline. A number is None where
-    there is no data for it."""
+    """Statistics of the speedups of `tasks` tasks, `valid` of which have a correct candidate. `average`,
+    `geometric_mean`, `median`, `minimum` and `maximum` are over the valid ones, as in table 3 of the MAIC-RL
+    paper. `valid_rate`, `faster` (speedup above 1) and `slower` are fractions of all tasks. `kept` is the
+    geometric mean over all tasks, in which a task without a valid candidate counts as 1, because its user
+    keeps the baseline. A number is None where there is no data for it."""
 
     tasks: int
     valid: int
@@ -95,8 +95,8 @@ def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]
 
 def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]:
     """For each p in `at`, the share of all tasks whose candidate is more than p times as fast as the
-    baseline. `speedups` has one for each task (None: no valid candidate, which counts as not faster). Empty
-    without tasks."""
+    baseline. `speedups` has one number for each task (None: no valid candidate, which counts as not faster).
+    Empty without tasks."""
     if not speedups:
         return []
     return [sum(s is not None and s > p for s in speedups) / len(speedups) for p in at]
@@ -105,9 +105,10 @@ def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]
 def fast_p_band(
     speedups: Sequence[float | None], at: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE
 ) -> list[Interval]:
-    """For each p in `at`, the share of tasks that are more than p times as fast as the baseline (see
-    `fast_p`), with a confidence interval, which is found by drawing the tasks anew (bootstrap). `confidence`
-    0.95 gives 95 % intervals; `seed` makes the drawing repeatable. Empty without tasks."""
+    """For each p in `at`, the share of tasks whose entry in `speedups` shows that the candidate is more than
+    p times as fast as the baseline (see `fast_p`), with a confidence interval, which is found by resampling
+    the tasks (bootstrap). `confidence` 0.95 gives 95 % intervals; `seed` makes the resampling repeatable.
+    Empty without tasks."""
     if not speedups:
         return []
     reached = np.array([[s is not None and s > p for p in at] for s in speedups], dtype=np.float64)
@@ -122,10 +123,10 @@ def fast_p_band(
 def geometric_mean_interval(
     groups: Sequence[Sequence[float]], seed: int = 0, confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """Returns the geometric mean over tasks with a confidence interval, found by drawing the tasks anew
+    """Returns the geometric mean over tasks with a confidence interval, found by resampling the tasks
     (bootstrap). Each group has the positive values of one task, for example one for each seed, and enters by
     its own geometric mean; empty groups are ignored. `confidence` 0.95 gives 95 % intervals; `seed` makes the
-    drawing repeatable. None without tasks."""
+    resampling repeatable. None without tasks."""
     means = np.array([fmean(log(value) for value in group) for group in groups if group])
     if not len(means):
         return None
@@ -136,8 +137,8 @@ def geometric_mean_interval(
 
 @dataclass(frozen=True)
 class Cost:
-    """What was spent: candidates judged, device seconds, wall-clock seconds, and tokens and dollars of
-    language models. `usd` is None if a price is unknown."""
+    """What was spent: candidates judged (`evaluations`), seconds of device time, seconds by the clock, and
+    tokens and US dollars of language models. `usd` is None if a price is unknown."""
 
     evaluations: int = 0
     device_seconds: float = 0.0
@@ -158,16 +159,17 @@ class Cost:
 
 
 def doublings(gains: Sequence[float | None]) -> float:
-    """Returns how many doublings of speed all searches gained together: the sum of log2 of `gains`, which are
-    their speedups over their first candidates. 4x counts as 2; None counts as 0."""
+    """Returns the sum of log2 over `gains`, the speedups that searches gained over their first candidates:
+    how often speed was doubled, in all searches together. 4x counts as 2; None counts as 0."""
     return sum(log2(gain) for gain in gains if gain is not None)
 
 
 def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
-    """Returns what searches gained for each unit that they spent, by unit: "evaluation", "device_second",
-    "second", "token" and "usd". The gain is the sum of log2 of `gains`, their speedups (None counts as no
-    gain). It is divided by what `cost` says was spent, so 1 means that the speed doubled for one unit. None
-    for a unit of which nothing was spent, or whose price is unknown."""
+    """Returns what searches gained for each unit of cost that they spent. The keys of the result are the
+    units: "evaluation", "device_second", "second", "token" and "usd". The gain is the sum of log2 of `gains`,
+    the speedups of the searches (None counts as no gain). It is divided by what `cost` says was spent, so 1
+    means that the speed doubled for one unit. None for a unit of which nothing was spent, or whose price is
+    unknown."""
     total = doublings(gains)
     spent = {
         "evaluation": cost.evaluations,
@@ -193,8 +195,8 @@ def best_so_far(speedups: Sequence[float | None], count: int) -> list[float | No
 
 
 def evaluations_until(speedups: Sequence[float | None], goal: float) -> int | None:
-    """How many candidates were judged, in this order, until a speedup first reached `goal`; None if none
-    did."""
+    """Returns how many candidates had been judged when a speedup first reached `goal`, with `speedups` in the
+    order of judging; None if none did."""
     reached = (count for count, speedup in enumerate(speedups, 1) if speedup is not None and speedup >= goal)
     return next(reached, None)
 

@@ -1,6 +1,6 @@
 """Runs the searches of a bench or an ablation in parallel processes. On a GPU or a fleet, other processes own
-the devices and judge the candidates that the searching ones send them. The emulated device is cheap, so on a
-single machine each searching process has one of its own."""
+the devices and judge the candidates that the searching processes send to them. An emulated device needs no
+hardware, so on a single machine each searching process has one of its own."""
 
 import time
 from collections import Counter
@@ -39,11 +39,12 @@ RESTARTS = 2  # of a device that was lost
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """How the jobs of a bench are run: by `workers` processes, with the bench's `folder` for runs and
-    results. No job is started after `until` (a `time.monotonic`, in seconds; None: no limit). `verdicts` is a
-    folder or a database's URL where evaluations are kept, so that a candidate which several searches try is
-    judged once; None: they are not kept. With one worker, jobs run in this process. `apart` changes that:
-    code of tasks, which may crash its process, then never runs in this one."""
+    """How the jobs (searches of a task) of a bench are run: by `workers` processes, with the bench's `folder`
+    for runs and results. No job is started after `until` (a `time.monotonic`, in seconds; None: no limit).
+    `verdicts` is a folder or a database's URL where the judge's evaluations are kept, so that a candidate
+    which several searches try is judged once; None: they are not kept. With one worker, jobs run in this
+    process, unless `apart` is set: then they run in a process of their own, which the code of a task may
+    crash without harm to this one."""
 
     folder: Path
     workers: int
@@ -59,10 +60,10 @@ class WorkerPool:
 
 def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     """Returns how many searches run side by side, each in a process, if the user does not say. On the
-    emulated device half of the cores, because each search also compiles. On a GPU the same, but 2 to 8:
-    enough that the GPU need not wait for candidates. On a fleet two for each device, so that one search
-    chooses its next candidate while the other one's is judged; at most eight for each core of this
-    machine."""
+    emulated device it is half of the number of cores, because each search also compiles. On a GPU it is the
+    same number, but at least 2 and at most 8, which is enough that the GPU need not wait for candidates. On a
+    fleet it is two for each device, so that one search chooses its next candidate while that of the other is
+    judged, and at most eight for each core of this machine."""
     cores = usable_cores()
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))
@@ -194,9 +195,10 @@ class _Messages:
 def open_fleet(
     machines: Machines | None, kind: OwnedKind, run: Run, tell: Tell
 ) -> AbstractContextManager[Dispatcher | None]:
-    """A context that yields a dispatcher for all devices of a `kind` on the `machines` of a fleet; None if
-    `machines` is None. `run` is the record of a bench. Leases, which say what request each device is working
-    on, are kept with it. `tell` is called with messages about devices."""
+    """A context that yields a dispatcher (an object that distributes requests for judging) over all devices
+    of a `kind` on the `machines` of a fleet; None if `machines` is None. `run` is the record of a bench, in
+    which leases are recorded too: the requests that each device is working on. `tell` is called with messages
+    about devices."""
     if machines is None:
         return nullcontext()
     return machines.dispatcher(kind, leases_of(run), partial(_say, tell))
@@ -208,8 +210,8 @@ def _say(tell: Tell, words: str) -> None:
 
 
 class Judges:
-    """Opens the judges that jobs need, each when it is first needed. There is one for each kind of device,
-    and for an emulated device one for each GPU that it stands for. With `line`, a connection to the process
+    """Opens the judges that jobs need, each when it is first needed. A judge serves one kind of device; on
+    the emulated device there is one for each GPU that is emulated. With `line`, a connection to the process
     that owns the devices, that process judges; without it, this one does. Evaluations are kept if the pool
     has `verdicts`. A context manager, which closes the judges at its end."""
 

@@ -50,9 +50,9 @@ class BenchPlan(Record):
 
 @dataclass(frozen=True)
 class Row:
-    """One planned search: one task with one seed. `result` is what came of it. `measured` has the final
-    measurements of its best candidate by the name of the baseline, where "initial" is the search's first
-    candidate; empty if nothing was measured yet."""
+    """One planned search: one task with one seed. `result` is the result of that search. `measured` has the
+    final measurements of its best candidate by the name of the baseline, where "initial" is the search's
+    first candidate; empty if nothing was measured yet."""
 
     result: JobResult
     measured: dict[str, Measured]
@@ -92,8 +92,9 @@ class Row:
 
     @property
     def beside_best(self) -> Measured | None:
-        """The measurement against the fastest baseline, the one with the smallest speedup; "initial" does not
-        count. None if the candidate was measured against none."""
+        """The measurement of the best candidate against the fastest baseline, which is the one with the
+        smallest speedup; "initial" does not count as a baseline. None if the candidate was measured against
+        none."""
         known = [one for name, one in self.measured.items() if name != INITIAL and one.speedup]
         return min(known, key=lambda one: one.speedup.estimate, default=None) if known else None  # type: ignore[union-attr]
 
@@ -126,8 +127,8 @@ class Pace:
 
 
 class BenchRecord:
-    """A bench as its log of `events` has it: results, measurements and throughput at the time they were
-    read."""
+    """What a bench has recorded: results, measurements and throughput, read from its log of `events`. It is
+    not updated when more is recorded. `plan` is what the bench was to do."""
 
     def __init__(self, plan: BenchPlan, events: Sequence[RunEvent]) -> None:
         self.plan = plan
@@ -135,7 +136,8 @@ class BenchRecord:
 
     @property
     def done(self) -> set[str]:
-        """The keys (arm, task and seed) of the searches that have ended."""
+        """The keys of the searches that have ended. A key is a text made of arm ("bench", or the way to
+        search in an ablation), task and seed."""
         return set(self.results())
 
     def rows(self) -> list[Row]:
@@ -156,9 +158,9 @@ class BenchRecord:
 
     @property
     def pace(self) -> Pace:
-        """Throughput over all searches; pauses between commands do not count. Of a process that was killed,
-        the time up to its last recorded result counts. In the result, `busy` (what the device did) covers
-        only processes that ended by themselves."""
+        """Throughput over all searches; pauses between commands do not count. For a process that was killed,
+        the time up to its last recorded result is counted. The field `busy` of the result (what the device
+        did) covers only processes that ended by themselves."""
         busy: Counter[str] = Counter()
         seconds = known = mark = 0.0
         for event in self._events:
@@ -176,11 +178,13 @@ class BenchRecord:
         return Pace(judged, seconds, {kind: spent / known for kind, spent in busy.items() if known}, ranking)
 
     def results(self) -> dict[str, JobResult]:
-        """The recorded results by job key (arm, task and seed)."""
+        """The recorded results, by the key of their job: a text made of arm ("bench", or the way to search in
+        an ablation), task and seed."""
         return {e.key: JobResult.model_validate(e.data) for e in self._events if e.kind == "result"}
 
     def measurements(self) -> dict[str, dict[str, Measured]]:
-        """The recorded measurements by job key and baseline, of jobs that have one for every baseline."""
+        """The recorded measurements by the key of the job (see `Job.key`) and the name of the baseline, of
+        jobs that have one for every baseline."""
         by_job: dict[str, dict[str, Measured]] = {}
         for event in self._events:
             if event.kind == "measured":

@@ -1,4 +1,5 @@
-"""The search of one job: load the task, search it in a run of its own, and report the result."""
+"""The search of one job (a task with a seed): loads the task, searches it in a run of its own, and returns
+the result."""
 
 import time
 import traceback
@@ -110,7 +111,8 @@ def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) 
 
 
 def begun_runs(folder: Path) -> dict[str, str]:
-    """The names of the runs in a bench's folder, by job key; only the first event of each is read."""
+    """The names of the runs in a bench's folder, by the key of their job (see `Job.key`); only the first
+    event of each run is read."""
     names: dict[str, str] = {}
     for run in run_folders(folder / "runs"):
         first = first_event_of(run)

@@ -1,5 +1,5 @@
-"""The ablation studies: which arms are compared, and what the paper claims. To add a study, or an arm to one,
-add an entry to STUDIES here."""
+"""The ablation studies, each a list of arms (ways to search that are compared) with the claims of the paper
+about them. To add a study, or an arm to one, add an entry to STUDIES here."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,13 +16,13 @@ LITTLE = 1.1  # a smaller factor between two arms counts as little
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to search, to be compared with others. `settings` are the fields of `Search` (the options of a
-    search) that differ from the common setup. With `budget_each`, every rollout of a search may judge as many
-    candidates as a whole search of another arm.
+    """One way to search, called `name`, that an ablation compares with others. `settings` are the fields of
+    `Search` (the options of a search) that differ from the common setup. With `budget_each`, every rollout of
+    a search may judge as many candidates as a whole search of another arm.
 
-    `start` is the knowledge base that it begins with. "empty": one that knows nothing. "seed": the one that
-    is shipped. "trained": one that learned from searches of half of the tasks. "trained elsewhere": the same,
-    on another GPU. A strategy without memory ignores it.
+    `start` is the knowledge base that its searches begin with. "empty": one that knows nothing. "seed": the
+    one that is shipped. "trained": one that learned from searches of half of the tasks. "trained elsewhere":
+    the same, on another GPU. A strategy without memory ignores it.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Arm:
 @dataclass(frozen=True)
 class Claim:
     """What the paper says about the arm `arm` in comparison with the arm `beside`. `measure` is what is
-    compared: "best" (the best speedup), "evaluations" (candidates judged until nearly the best is found) or
-    "tokens". `direction` is what `arm` has of it: "more", "fewer", or "little" difference. `size` is the
-    factor in the paper, None if it gives none. If `words` is empty, the paper makes no claim, and only the
-    ratio is reported."""
+    compared: "best" (the best speedup), "evaluations" (candidates judged until 95 % of the best speedup is
+    reached) or "tokens". `direction` is what `arm` has of it: "more", "fewer", or "little" difference. `size`
+    is the factor in the paper, None if it gives none. If `words` is empty, the paper makes no claim, and only
+    the ratio is reported."""
 
     arm: str
     beside: str
@@ -72,8 +72,8 @@ class Study:
 
     @property
     def trains(self) -> bool:
-        """Whether some arm starts with what other tasks taught. Then half of the tasks only train, and the
-        other half is compared."""
+        """Whether some arm (way to search) begins with a knowledge base that was trained by searches of other
+        tasks. Then half of the tasks are only for training, and arms are compared on the other half."""
         return any(arm.start in ("trained", "trained elsewhere") for arm in self.arms)
 
 

@@ -1,4 +1,5 @@
-"""The tasks of a suite: `core`, a folder, a KernelBench checkout, or parts of them."""
+"""Finds the tasks of a suite, which is `core`, a folder, a KernelBench checkout, or a part of one of
+these."""
 
 import re
 import sys
@@ -22,9 +23,9 @@ NUMBER = re.compile(r"(\d+)_")
 
 
 class Entry(Record):
-    """A task of a suite. `path` is its file. `group` is the level or folder that it belongs to; statistics
-    are made for each group. `number` is its number in the option `--problems`: KernelBench's own, or in other
-    suites its place in the group."""
+    """A task of a suite, by its `name`. `path` is its file. `group` is the level or folder that it belongs
+    to; statistics are made for each group. `number` is its number in the option `--problems`: KernelBench's
+    own, or in other suites its place in the group."""
 
     name: str
     path: str
@@ -86,7 +87,7 @@ def load_entry(entry: Entry, dtype: Dtype | None) -> Task:
 
 def ranges(text: str) -> set[int]:
     """The set of numbers in a text like `1-20,33`. Raises BadTask if a part is neither a number nor a range,
-    or a number is too long."""
+    or a number has more than six digits."""
     numbers: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)

@@ -15,8 +15,8 @@ COLUMNS = ("valid", "average", "geomean", "median", "min", "max", "> 1x", "< 1x"
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """Statistics of the speedups of a group of tasks (a level or folder) over one baseline; the group `all`
-    has all tasks."""
+    """Statistics (`summary`) of the speedups of a group of tasks (a level or folder) over one baseline; the
+    group `all` has all tasks."""
 
     group: str
     baseline: str
@@ -24,21 +24,22 @@ class GroupSummary:
 
 
 def baselines_of(plan: BenchPlan) -> list[str]:
-    """Returns the columns of this bench's tables, as names of what speedups are over. "best" comes first if
-    there are several baselines: for each task the fastest one. The baselines follow, then "initial", the
-    search's first candidate."""
+    """Returns the names of the baselines over which the tables of the bench `plan` show speedups, in the
+    order of the columns. "best" comes first if there are several baselines: for each task the fastest one.
+    The baselines follow, then "initial", the search's first candidate."""
     return [*([BEST] if len(plan.baselines) > 1 else []), *plan.baselines, INITIAL]
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
-    """The names of the groups (levels or folders of tasks) that these results belong to, sorted, and `all` at
-    the end if there are several."""
+    """Returns the names of the groups (levels or folders of tasks) of the results `rows`, sorted, with `all`
+    at the end if there are several."""
     groups = sorted({row.result.group for row in rows})
     return [*groups, ALL] if len(groups) > 1 else groups
 
 
 def in_group(rows: Sequence[Row], group: str) -> list[Row]:
-    """The results that belong to this group of tasks (a level or folder); the group `all` has every one."""
+    """Returns those of the results `rows` whose task belongs to this group (a level or folder); all of them
+    for the group `all`."""
     return [row for row in rows if group in (ALL, row.result.group)]
 
 
@@ -56,8 +57,8 @@ def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
 
 
 def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
-    """Statistics of the speedups for each pair of a group of tasks (level or folder) and a baseline, in the
-    order of the table's rows."""
+    """Returns the statistics of the speedups in `rows` for each pair of a group of tasks (level or folder)
+    and a baseline of `plan`, in the order of the table's rows."""
     return [
         GroupSummary(group, baseline, summarize(task_speedups(in_group(rows, group), baseline)))
         for group in groups_of(rows)

@@ -63,11 +63,11 @@ class Uses:
 
 @dataclass(frozen=True)
 class Transition:
-    """What came of applying `technique` directly after the technique `before`; `before` is START if it was
-    the first one. `attempts` is how often that was tried. `paid` is the fraction of the attempts (0 to 1)
-    that gained more than 1 %. `median_speedup` is over the attempts that gave a correct candidate.
-    `median_anywhere` is the same over all uses of `technique`, whatever came before. A median is None if no
-    candidate was correct."""
+    """What came of applying `technique` directly after the technique `before`; `before` is START if
+    `technique` was the first one of its path. `attempts` is how often that was tried. `paid` is the fraction
+    of the attempts (0 to 1) that gained more than 1 %. `median_speedup` is over the attempts that gave a
+    correct candidate. `median_anywhere` is the same over all uses of `technique`, whatever came before. A
+    median is None if no candidate was correct."""
 
     before: str
     technique: str
@@ -98,8 +98,8 @@ class TechniqueUsage:
         return sum(counts) / len(counts) if counts else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All these statistics as JSON data for reports, techniques and states sorted by how often they were
-        used."""
+        """All these statistics as JSON data for reports, techniques and performance states sorted by how
+        often they were used."""
         return {
             "techniques": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.techniques)],
             "states": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.states)],
@@ -147,7 +147,7 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
 
 def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
     """How quickly a search discovers what pays: after each step, (number of steps so far, number of different
-    pairs of state and technique that had gained more than 1 % by then)."""
+    pairs of performance state and technique that had gained more than 1 % by then)."""
     paid: set[tuple[str, str]] = set()
     counts = []
     for number, step in enumerate(steps, 1):

@@ -19,10 +19,10 @@ WORKING = ".working"
 
 
 def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
-    """Takes the lock of a bench's `folder` for a new command, and returns the open lock file; the lock is
-    held until that is closed, and the command's workers may hold it too. The caller must already hold the
-    lock of the event log. Waits up to `limit_s` seconds for workers of an earlier command to end, then raises
-    StoreError."""
+    """Takes the lock of a bench's `folder` for a new command, and returns the open lock file. Closing the
+    file releases the lock. It is a shared lock, so that the command's workers can hold it too. The caller
+    must already hold the lock of the event log. Waits up to `limit_s` seconds for workers of an earlier
+    command to end, then raises StoreError."""
     file = _opened(folder)
     until = time.monotonic() + limit_s
     while True:
@@ -46,9 +46,10 @@ def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
 
 @contextmanager
 def share_work_lock(folder: Path) -> Iterator[None]:
-    """A context in which this worker process holds the lock of a bench's `folder`, together with its main
-    process. From its begin on, this process is killed when the main process ends. If that has ended already,
-    this process ends at once, since another command may be at work by now."""
+    """A context in which this worker process of a bench holds the lock of the bench's `folder`, which it
+    shares with the bench's main process. When entered, asks the kernel to kill this process as soon as the
+    main process ends. If the main process has ended already, this process exits at once, since another
+    command may be working in the folder by now."""
     with _opened(folder) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         die_with_parent()

@@ -24,9 +24,9 @@ _known_files: dict[tuple[object, ...], Path] = {}
 
 
 def entry(kind: str, digest: str) -> Path:
-    """The folder of one cached result. `kind` is a subfolder of the cache ("native", "ptx", ...);
-    `digest` is a hex digest of everything the result depends on. The folder may not exist: see
-    `is_stored`."""
+    """Returns the folder in which one cached result lies or is to lie; whether it is there, `is_stored` says.
+    `kind` is a subfolder of the cache ("native", "ptx", ...); `digest` is a hex digest of everything the
+    result depends on."""
     known = settings()
     root = known.cache if kind in OWN else _elsewhere.get(kind, known.results)
     return root / kind / digest[:2] / digest
@@ -34,9 +34,9 @@ def entry(kind: str, digest: str) -> Path:
 
 def is_stored(target: Path) -> bool:
     """True if the result in the folder `target` (from `entry`) exists and is intact; it is then marked as
-    used now, so that it is not evicted soon. A damaged result is deleted, so that it will be made again.
-    Parts that KernelBlaster has built of itself are neither marked nor deleted by a confined process, which
-    may not change them. Raises Shortage if deleting fails."""
+    used now, so that it is not evicted soon. A damaged result is deleted, so that it will be made again. In a
+    confined process, results of the kinds in OWN (KernelBlaster's own compiled code, such as its emulator)
+    are only checked, neither marked nor deleted. Raises Shortage if deleting fails."""
     if not target.is_dir():
         return False
     if settings().confined and target.parts[-3] in OWN:
@@ -118,9 +118,9 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """The path of a file that `find()` checks or makes. The first call with this `kind` and `about`
-    (everything that the file depends on) calls `find`. Later calls in this process return the same path, and
-    call `find` again only if the file is gone."""
+    """Returns the path of a file that the function `find` checks or makes. The first call with this `kind`
+    and `about` (everything that the file depends on) calls `find`. Later calls in this process return the
+    same path, and call `find` again only if the file is gone."""
     key = (entry(kind, ""), *about)
     path = _known_files.get(key)
     if path is None or not path.is_file():
@@ -129,8 +129,8 @@ def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) ->
 
 
 def text_file(kind: str, text: str, suffix: str) -> Path:
-    """A file in the cache with this text, for callers that need a path; it is stored under `kind`, and its
-    name ends with `suffix`. Written if it is not there yet."""
+    """Returns the path of a file in the cache that contains `text`, for code that needs a path instead of a
+    text. It is stored under `kind`, and its name ends with `suffix`; it is written if it is not there yet."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     target = entry(kind, digest)
     if not is_stored(target):

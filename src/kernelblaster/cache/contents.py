@@ -1,5 +1,5 @@
-"""Integrity of a cached result: a manifest with the SHA-256 digests of its files, stored beside them, written
-by `seal` and checked by `is_whole`."""
+"""Integrity of a cached result: a manifest with the SHA-256 digests of its files, stored in the same folder,
+written by `seal` and checked by `is_whole`."""
 
 import hashlib
 import json

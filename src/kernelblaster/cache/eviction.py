@@ -26,8 +26,8 @@ class _Result:
 
 
 def evict_sometimes(root: Path, limit: int) -> None:
-    """Runs `evict(root, limit)`, with `limit` in bytes, unless that was done in the last hour (EVERY_S) or
-    another process is doing it. I/O errors are ignored."""
+    """Runs `evict(root, limit)`, with `limit` in bytes, unless it was run in the last hour (EVERY_S) or
+    another process is running it. I/O errors are ignored."""
     with contextlib.suppress(OSError):
         mark = root / MARK
         if mark.exists() and abs(time.time() - mark.stat().st_mtime) < EVERY_S:
@@ -41,8 +41,8 @@ def evict_sometimes(root: Path, limit: int) -> None:
 def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
     """Deletes results of the cache in `root` if they have more than `limit` bytes together: the least
     recently used first, until at most 90 % of `limit` (LEFT) is used. Returns how many were deleted. Results
-    used in the last `in_use_s` seconds are kept. So are the parts that KernelBlaster has built of itself (the
-    kinds in BUILT)."""
+    used in the last `in_use_s` seconds are kept, and so is KernelBlaster's own compiled code, such as its
+    emulator (the kinds in BUILT)."""
     results = sorted(_results(root), key=lambda result: result.used)
     total, removed = sum(result.bytes for result in results), 0
     if total <= limit:

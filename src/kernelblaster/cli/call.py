@@ -1,4 +1,5 @@
-"""`kernelblaster call TOOL NAME=VALUE...`: one tool of a running `kernelblaster mcp --http`."""
+"""`kernelblaster call TOOL NAME=VALUE...`: calls one tool of an MCP server that was started by `kernelblaster
+mcp --http`, and prints its answer."""
 
 import json
 import sys

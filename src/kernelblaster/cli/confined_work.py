@@ -1,5 +1,6 @@
 """Confines the commands that search many tasks or use language models (`optimize`, `bench`, `ablate`): finds
-the folders of models, the knowledge base to start from, and the files of tasks that such a command needs."""
+out what such a command needs access to, which are folders for models, the initial knowledge base, and the
+files of tasks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,9 +40,9 @@ def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
 
 
 def claim_knowledge(start: str | None, folder: Path) -> None:
-    """Tells the keeper (the helper process of confined commands) that the command may read the knowledge base
-    `start` (a path or URL), and copy it into the bench's `folder`. Does nothing if `start` is None, "empty"
-    or "seed", the one that is shipped."""
+    """Allows the command, once it is confined, to read the knowledge base `start` (a path or URL), and to
+    copy it into the bench's `folder`, by way of the keeper (the helper process of confined commands). Does
+    nothing if `start` is None, "empty" or "seed", the one that is shipped."""
     if start not in (None, EMPTY, SEED):
         keeper.claim("knowledge", str(start))
         keeper.claim("file", str(folder / "knowledge.db"))
@@ -55,11 +56,11 @@ def confine_to_work(
     device: DeviceName,
     network: str = "",
 ) -> None:
-    """Confines this command, like `confine_command`, before it searches the tasks of a bench or an ablation
-    in `folder`. It may then use only what the tasks of `suites` and the models of `use` need. If `suites` is
-    empty, the work in `folder` is continued: what it needs is read from the first event of the record there,
-    under the key `kind`, which is "plan" for a bench and "ablation" for an ablation. `device` is the kind of
-    device that the command may use; `network` says what needs the network, empty if nothing does."""
+    """Confines this command (see `confine_command`) before it searches the tasks of a bench or an ablation in
+    `folder`. Afterwards it can use only what the tasks `suites` and the models of `use` need. If `suites` is
+    empty, the work in `folder` is continued, and its first recorded event says what is needed, under the key
+    `kind`: "plan" for a bench, "ablation" for an ablation. `device` is the kind of device that the command
+    may use; `network` says in words what needs the network, and is empty if nothing does."""
     begun = first_event_of(folder)
     plan = begun.data.get(kind) if begun and not suites else None
     if plan is not None:

@@ -18,8 +18,9 @@ from typing import Any, get_type_hints
 
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """Returns the command `verb` with other parameters: each one whose type is an option group (a dataclass)
-    is replaced by keyword parameters, one for each field of the group. Typer turns these into options."""
+    """Returns the command `verb` with other parameters, for Typer: each one whose type is an option group (a
+    dataclass) is replaced by keyword parameters, one for each field of the group. Typer makes these
+    options."""
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     flat: list[inspect.Parameter] = []

@@ -1,5 +1,5 @@
 """`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats|report`: shows what a knowledge
-base contains, adds the content of others, and takes back what it learned."""
+base contains, adds the content of another one or of a document, and returns to an earlier version."""
 
 import json
 import sys

@@ -29,8 +29,9 @@ QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
 class SearchView(Protocol):
-    """Interface of an object that shows one search. The object itself is called with the search's progress,
-    `stage` with what the judge is doing now (such as "compiling"), and `say` with messages for a person."""
+    """Interface of an object that shows one search to the user. The object itself is called with the search's
+    progress. Its method `stage` is called with what the judge is doing now (such as "compiling"), `say` with
+    messages for a person."""
 
     def __call__(self, progress: "Progress") -> None: ...
 
@@ -40,8 +41,8 @@ class SearchView(Protocol):
 
 
 class SilentSearch:
-    """Shows nothing of a search, as for `--json`. Only messages for a person are printed, on standard
-    error."""
+    """The view of a search that shows no progress, as for `--json`. Only messages for a person are printed,
+    on standard error."""
 
     def __call__(self, progress: "Progress") -> None:
         pass
@@ -168,8 +169,8 @@ def bar(progress: "Progress", width: int) -> str:
 
 
 def left(progress: "Progress") -> str:
-    """Returns what is left of the search's limits, and what was used of them, as text: '12 candidates, 340 s;
-    28 judged in 60 s'."""
+    """Returns, for the `progress` of a search, how much of the limits of a search is left, and how much of
+    them was used, as text: '12 candidates, 340 s; 28 judged in 60 s'."""
     parts = [f"{progress.evaluations_left} candidate{'' if progress.evaluations_left == 1 else 's'}"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")

@@ -25,8 +25,9 @@ AROUND = 6  # lines of the view beside them
 
 
 class Overview(Protocol):
-    """Interface of an object that shows a bench. The object itself is called with news of its searches,
-    `measured` with each final measurement of a search's best candidate beside a baseline."""
+    """Interface of an object that shows the progress of a bench. The object itself is called with news of the
+    bench's searches. Its method `measured` is called with each final measurement of a search's best candidate
+    against a baseline."""
 
     def __call__(self, news: "News") -> None: ...
 
@@ -34,8 +35,8 @@ class Overview(Protocol):
 
 
 class SilentBench:
-    """Shows nothing of a bench, as for `--json`. Only messages for a person are printed, on standard
-    error."""
+    """The view of a bench that shows no progress, as for `--json`. Only messages for a person are printed, on
+    standard error."""
 
     def __call__(self, news: "News") -> None:
         if news.words:
@@ -47,8 +48,8 @@ class SilentBench:
 
 class Rate:
     """Counts the candidates that searches have judged since this object was made (`judged`). Candidates that
-    continued runs had judged before are not counted. As text: "120 candidates judged in 60 s: 120 a
-    minute"."""
+    had been judged before in runs that are continued do not count. As text: "120 candidates judged in 60 s:
+    120 a minute"."""
 
     def __init__(self) -> None:
         self._start = self._last = time.monotonic()

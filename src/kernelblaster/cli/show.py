@@ -1,4 +1,5 @@
-"""Prints evaluations, profiles and counters on the terminal, for people."""
+"""Prints evaluations, profiles and the emulator's counters (instructions, memory traffic) on the terminal,
+for people."""
 
 from rich.padding import Padding
 from rich.table import Table

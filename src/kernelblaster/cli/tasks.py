@@ -13,6 +13,8 @@ from kernelblaster.cli.terminal import Terminal, plain
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Fitness, Floor, Task
 from kernelblaster.tasks.catalog import find, load_file, names_one
+from kernelblaster.tasks.cautions import cautions
+from kernelblaster.tasks.floor_words import BYTES_ALONE
 from kernelblaster.tasks.header import declaration
 
 if TYPE_CHECKING:
@@ -170,24 +172,17 @@ def _print_fitness(rows: list[tuple[str, Fitness]]) -> None:
     one = len(rows) == 1
     for name, fitness in rows:
         if fitness.fit:
-            note = "" if one or not fitness.insensitive else f"  ({_unchecked(fitness)})"
+            said = cautions(fitness)
+            note = "" if one or not said else f"  ({'; '.join(said)})"
             line = f"[green]fit[/green]    {plain(name)}[dim]{plain(note)}[/dim]"
         else:
             line = f"[red]unfit[/red]  {plain(name)}: {plain('; '.join(fitness.problems))}"
         out.print(line, markup=True, highlight=False, soft_wrap=True)
-        if one and fitness.insensitive:
-            out.print(f"note   {_unchecked(fitness)}", highlight=False, markup=False, soft_wrap=True)
+        for caution in cautions(fitness) if one else ():
+            out.print(f"note   {caution}", highlight=False, markup=False, soft_wrap=True)
     fit = sum(fitness.fit for _, fitness in rows)
     if len(rows) > 1:
         out.print(f"{fit} of {len(rows)} fit", style="dim")
-
-
-def _unchecked(fitness: Fitness) -> str:
-    """What it means that the output does not depend on some parameters, in a sentence."""
-    return (
-        f"the result is the same whatever {', '.join(fitness.insensitive)} holds, so how a kernel uses it "
-        "cannot be checked"
-    )
 
 
 def _workloads(task: Task) -> Table:
@@ -202,4 +197,4 @@ def _workloads(task: Task) -> Table:
 
 def _floor_line(floor: Floor) -> str:
     line = f"floor at the primary workload: {floor.bytes / 1e6:.4g} MB"
-    return line + (f", {floor.operations / 1e9:.4g} GFLOP" if floor.operations else "")
+    return line + (f", {floor.operations / 1e9:.4g} GFLOP" if floor.operations else f" ({BYTES_ALONE})")

@@ -75,8 +75,8 @@ class ModelOptions:
 
     @property
     def choice(self) -> ModelChoice:
-        """What the user's options say about models: names, budgets, files. Relative paths are made absolute,
-        because the run may be continued from another folder."""
+        """The user's options about models, as a record: names, budgets, files. Relative paths are made
+        absolute, because the run may be continued from another folder."""
         return ModelChoice(
             model=self.model and absolute_name(self.model),
             budget=ModelBudget(usd=self.usd, tokens=self.tokens),
@@ -92,8 +92,8 @@ def _absolute(path: Path | None) -> str | None:
 
 
 def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Estimate]:
-    """Estimates what `searches` searches with these settings will ask of language models: the number of
-    calls, the tokens and the dollars, for each role that a model plays."""
+    """Estimates what `searches` searches with the settings `search` will ask of the language models in
+    `model_use`: the number of calls, the tokens and the dollars, for each role that a model plays."""
     prices = read_prices(Path(model_use.choice.prices) if model_use.choice.prices else None)
     calls = expected_calls(search, model_use.strategy, model_use.cast)
     each = [replace(one, calls=searches * one.calls) for one in calls]
@@ -101,7 +101,7 @@ def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Est
 
 
 def print_estimates(jobs: "Sequence[Job]") -> None:
-    """Prints, on standard error, what all these searches together will probably ask of language models:
+    """Prints, on standard error, what all searches in `jobs` together will probably ask of language models:
     calls, tokens and dollars. Prints nothing if no model takes part."""
     kinds = Counter((job.setup.model_use, job.setup.search) for job in jobs if job.setup.model_use)
     if kinds:
@@ -131,9 +131,9 @@ def print_estimate(rows: Sequence[Estimate]) -> None:
 
 
 def bill(model_use: ModelUse, run: Run) -> dict[str, Any]:
-    """Returns what language models cost in a run, as JSON data: calls, tokens and dollars, in all and by
-    role; how many of their answers could not be used, by reason; and their reviews of the result. Costs are
-    missing if the run has no record of calls."""
+    """Returns what the language models of `model_use` cost in `run`, as JSON data: calls, tokens and dollars,
+    in all and by role; how many of their answers could not be used, by reason; and the reviews of the result
+    that they made. Costs are missing if the run has no record of calls."""
     ledger = model_use.choice.ledger(run.folder) if (run.folder / LEDGER).exists() else None
     failed = Counter(_failure(event.key, event.data) for event in run.events if event.kind == "answer")
     failed.pop("", None)

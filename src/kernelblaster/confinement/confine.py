@@ -1,5 +1,5 @@
-"""Confines the calling process, before it runs the code of task files: Landlock for files, signals and TCP, a
-seccomp filter of system calls for the rest, and none of root's capabilities that are not needed."""
+"""Confines the calling process before it runs the code of task files: Landlock restricts files, signals and
+TCP, a seccomp filter other system calls, and of root's capabilities only those that are needed are kept."""
 
 import ctypes
 import os
@@ -38,8 +38,8 @@ class Needs:
 
 
 def lacking() -> str:
-    """What this system lacks to confine the code of task files (Landlock, seccomp), in words for the user;
-    empty if nothing."""
+    """Returns what this system lacks to confine the code of task files (Landlock, seccomp), in words for the
+    user; empty if nothing."""
     gaps = []
     if landlock.version() < LEAST_LANDLOCK:
         gaps.append(
@@ -51,8 +51,8 @@ def lacking() -> str:
 
 
 def limits() -> str:
-    """What the code of task files could still do on this system although it is confined, in words for the
-    user; empty if nothing."""
+    """Returns what the code of task files could still do on this system although it is confined, in words for
+    the user; empty if nothing."""
     if landlock.version() >= SIGNALS_SINCE:
         return ""
     return "it can end your other processes (Linux 6.12 keeps it from that)"
@@ -61,8 +61,9 @@ def limits() -> str:
 def confine(needs: Needs, *, partly: bool = False) -> None:
     """Confines this process and all that it will start, for good: they can use only what `needs` names and
     the system's own parts (docs/security.md). Raises KernelBlasterError if the process has more than one
-    thread. Raises it also if the system lacks Landlock or seccomp, or it could write the kernel's settings
-    while it uses a GPU; with `partly`, the process is then confined by what the system has."""
+    thread. Raises it also if the system lacks Landlock or seccomp, or if the process is to use a GPU, runs as
+    root, and /proc/sys cannot be made read-only for it. With `partly`, these two are no errors: the process
+    is then confined as far as the system allows."""
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
         raise KernelBlasterError(

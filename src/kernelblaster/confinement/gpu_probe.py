@@ -1,7 +1,8 @@
-"""Whether CUDA's driver starts in a confined process.
+"""Tests whether CUDA's driver starts in a confined process.
 
-`python -m kernelblaster.confinement.gpu_probe` confines itself and starts the driver, and says why where it
-does not start."""
+`python -m kernelblaster.confinement.gpu_probe` confines itself and starts the driver; if the driver does not
+start, it prints the reason.
+"""
 
 import ctypes
 import subprocess
@@ -13,8 +14,8 @@ LIMIT_S = 60
 
 
 def confined_gpu_problem() -> str:
-    """Why CUDA does not start in a process that is confined as commands are, in words; empty if it does.
-    Starts such a process, about half a second."""
+    """Returns why CUDA's driver does not start in a process that is confined as commands are, in words; empty
+    if it does start. Takes about half a second, since it starts such a process to try."""
     command = [sys.executable, "-m", "kernelblaster.confinement.gpu_probe"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)

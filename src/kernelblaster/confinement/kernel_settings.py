@@ -1,5 +1,5 @@
-"""Makes the kernel's settings under /proc read-only for a process that root starts, so that writing to the
-files of processes there can be granted.
+"""Makes the kernel's settings under /proc read-only for a process that runs as root, so that a Landlock rule
+may grant it writing to the other files there, those of processes.
 
 CUDA's driver names its threads, by /proc/self/task/.../comm, and does not start where it cannot. Landlock
 grants folders whole, so what else root could write under /proc (/proc/sys, /proc/sysrq-trigger) is kept
@@ -17,9 +17,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def keep_settings() -> bool:
-    """Makes everything under /proc that is not a process's own read-only for this process and what it starts,
-    for good. Returns whether none of it can be written then; at once true for a user other than root, to whom
-    the kernel refuses it. Call it before capabilities are given up."""
+    """Makes the kernel's settings under /proc (everything but the folders of processes) read-only for this
+    process and what it starts, for good. Returns True if none of them can be written afterwards; a process
+    that is not root's could not write them anyway, so nothing is done there. Call it before capabilities are
+    given up."""
     if os.geteuid() != 0:
         return True
     open_to_root = _writable()

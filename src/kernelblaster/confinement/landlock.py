@@ -93,8 +93,8 @@ class Ruleset:
         self._handle = _checked(_libc.syscall(CREATE_RULESET, ctypes.byref(about), ctypes.c_size_t(size), 0))
 
     def grant(self, paths: Iterable[Path | str], access: FileAccess, *, follow: bool = True) -> None:
-        """Grants the rights `access` on these files or folders. Left out are those that do not exist or
-        cannot be looked at and, unless `follow`, symbolic links."""
+        """Grants the rights `access` on these `paths`, files or folders. Paths that do not exist or cannot be
+        inspected are skipped; so are symbolic links, unless `follow` is set."""
         for path in paths:
             with contextlib.suppress(OSError):
                 handle = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
@@ -125,9 +125,9 @@ class Ruleset:
 
 
 def impose_inner() -> None:
-    """Puts the calling thread, and whatever it starts from now on, into a domain inside of the one that it is
-    in. It can then no longer trace the processes that were started before, nor write to their memory; all its
-    other rights stay. Raises OSError if the kernel refuses."""
+    """Puts the calling thread, and whatever it starts from now on, into a further Landlock domain, nested in
+    the present one. From there it cannot trace processes that were started before, nor write to their memory;
+    all its other rights stay. Raises OSError if the kernel refuses."""
     about = _Ruleset(FileAccess.REFER, 0, 0)  # withheld by any rules that do not grant it
     handle = _checked(_libc.syscall(CREATE_RULESET, ctypes.byref(about), ctypes.c_size_t(8), 0))
     root = os.open("/", os.O_PATH | os.O_CLOEXEC)

@@ -16,8 +16,8 @@ from kernelblaster.settings import settings
 def confine_process(readable: Sequence[str | Path] = (), writable: Sequence[str | Path] = ()) -> None:
     """Confine this process and all that it starts, for good, as the commands confine themselves before they
     run task files. It may then read the system's programs, Python's packages, the working folder (without
-    hidden files) and `readable`, change files in `writable` and in the folders of runs and cache, and has no
-    network, so that no model server and no database on a server can be asked.
+    hidden files) and `readable`, and change files in `writable` and in the folders of runs and cache. It has
+    no network, so that no model server and no database on a server can be asked.
 
     Call it first: PyTorch and NumPy start threads when they are imported, and only a process with one thread
     can be confined. Its environment variables stay as they are: delete those that a task must not see. Raises

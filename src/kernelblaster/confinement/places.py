@@ -48,10 +48,10 @@ TASK_LIKE = (".py", ".cu", ".cuh", ".h", ".pt2")
 
 
 def grant_system(rules: Ruleset, *, gpu: bool) -> None:
-    """Grants in `rules` reading what PyTorch, the compilers and KernelBlaster read, and using devices without
-    content (/dev/null, /dev/urandom). With `gpu`, also NVIDIA's devices, /dev/shm, and all of /proc, since
-    the driver looks at each process of its own and writes the names of its threads there: the kernel's own
-    settings must have been made read-only (kernel_settings.py)."""
+    """Adds to `rules` the right to read what PyTorch, the compilers and KernelBlaster read, and to use
+    devices without content (/dev/null, /dev/urandom). With `gpu`, also NVIDIA's devices, /dev/shm, and all of
+    /proc, since the driver reads the folder of each process there, and writes the names of its threads: the
+    kernel's own settings must have been made read-only (kernel_settings.py)."""
     rules.grant(PROGRAMS, FileAccess.RUN)
     rules.grant((Path("/etc", name) for name in CONFIGURATION), FileAccess.READ)
     rules.grant((Path("/proc", name) for name in ABOUT_KERNEL), FileAccess.READ)
@@ -70,10 +70,10 @@ def grant_system(rules: Ruleset, *, gpu: bool) -> None:
 
 
 def grant_folder(rules: Ruleset, folder: Path) -> None:
-    """Grants in `rules` reading what is in `folder` and below, except hidden entries (`.git`, `.env`), of
-    which only the names are visible, and symbolic links. In a folder that holds more than one project (the
-    home folder, /tmp), only the source files directly in it are granted. Does nothing if the folder does not
-    exist. After 50,000 entries (MOST_ENTRIES), further folders are left out."""
+    """Adds to `rules` the right to read what is in `folder` and below, except symbolic links and hidden
+    entries (`.git`, `.env`), of which only the names are visible. In a folder that holds more than one
+    project (the home folder, /tmp), only the source files directly in it are granted. Does nothing if the
+    folder does not exist. After 50,000 entries (MOST_ENTRIES), further folders are left out."""
     if not is_wide(folder):
         whole, parts = _shown_in(folder, [MOST_ENTRIES])
         rules.grant([folder], FileAccess.READ_DIR)
@@ -112,7 +112,7 @@ def _shown_in(folder: Path, left: list[int]) -> tuple[bool, list[Path]]:
 
 def is_wide(folder: Path) -> bool:
     """Whether a folder holds more than one project: a home folder or one above it, one that all users share
-    (/tmp), or one of the system's own. Also true if it cannot be looked at."""
+    (/tmp), or one of the system's own. Also true if the folder cannot be inspected."""
     resolved = Path(os.path.realpath(folder))
     home = Path(os.path.realpath(Path.home()))
     if resolved in (home, *home.parents) or resolved.parent == Path("/home") or str(resolved) in SYSTEM:

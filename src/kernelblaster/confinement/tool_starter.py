@@ -59,7 +59,7 @@ class StartedTool:
         return 0
 
     def kill(self) -> None:
-        """As `Popen.kill`: does nothing if the tool has ended."""
+        """Kills the tool. Does nothing if it has ended, like `Popen.kill`."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 def is_lost(error: BaseException) -> bool:
     """True if a database error says that the server cannot be reached now, but may be later. False for errors
-    that waiting does not mend, such as an unknown host or a wrong password."""
+    that will not go away by waiting, such as an unknown host or a wrong password."""
     cause = getattr(error, "orig", None) or error
     words = str(cause).lower()
     if any(one in words for one in HOPELESS):

@@ -1,5 +1,5 @@
-"""Builds the emulator, its player and the recorder before they are needed. `make` runs this beside pip, with
-a Python that has none of the packages: neither this nor what it imports may need them."""
+"""Builds the emulator, its player and the recorder before they are needed. `make` runs this while pip
+installs the packages, so neither this module nor what it imports may need any of them."""
 
 import signal
 import sys
@@ -10,9 +10,9 @@ from kernelblaster.ptx.build import machine_library
 
 
 def main() -> None:
-    """Builds what is not in the cache. What cannot be built now is skipped without a message, since nvcc may
-    come with the packages that are being installed. It is then built when it is first needed; if that fails,
-    too, the error is shown."""
+    """Builds the emulator, its player and the recorder, as far as they are not in the cache. What cannot be
+    built now is skipped without a message, since nvcc may come with the packages that are being installed. It
+    is then built when it is first needed; an error in that build is shown."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
     try:
         for build in (machine_library, emulating_player, recorder_executable):

@@ -89,10 +89,10 @@ class CudaDevice:
         return f"{self._properties.name}{self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """The memory that candidates work on, with a slot for each of `sizes` in bytes and `spare` further
-        bytes for the judge. The present memory is returned again if each of its slots is large enough, unless
-        it is more than twice as large as needed; then it is freed and new memory is made. Without `sizes`:
-        the present memory."""
+        """Returns the memory that candidates work on, with a slot for each of `sizes` in bytes and `spare`
+        further bytes for the judge. The present memory is returned again if each of its slots is large
+        enough, unless it is more than twice as large as needed; then it is freed and new memory is made.
+        Without `sizes`: the present memory."""
         wanted = [rounded(size) for size in sizes]
         have = self._memory.sizes if self._memory else []
         fits = len(have) > len(wanted) and all(h >= w for h, w in zip(have, wanted, strict=False))

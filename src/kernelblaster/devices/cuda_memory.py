@@ -78,7 +78,8 @@ class SharedSlots:
             raise
 
     def tensor(self) -> torch.Tensor:
-        """All slots, which are mapped one after the other, as one uint8 CUDA tensor (no copy)."""
+        """The memory of all slots (one for each size that was given), which are mapped one after the other,
+        as one uint8 CUDA tensor (no copy)."""
         return torch.as_tensor(self, device="cuda")
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what only compiles candidates does without it
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """Properties of the GPU that a candidate's host code may query: name, memory in bytes, and `attributes`
+    """Properties of the GPU that a candidate's host code may query: `name`, `memory_bytes`, and `attributes`
     by their number in the enum `cudaDeviceAttr`."""
 
     name: str
@@ -51,9 +51,10 @@ class Arena:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A tensor argument of a call: `bytes` bytes, which begin at byte `offset` of the arena and lie in slot
-    number `slot`. `name` is the tensor's; `address` is the virtual address that the candidate receives.
-    `written`: the tensor is an output; all others are mapped read-only where the device can do that."""
+    """A tensor argument of a call: `bytes` bytes, which begin at byte `offset` of the arena (the memory that
+    candidates work on) and lie in its slot number `slot`. `name` is the tensor's; `address` is the virtual
+    address that the candidate receives. `written`: the tensor is an output; all others are mapped read-only
+    where the device can do that."""
 
     slot: int
     offset: int
@@ -69,8 +70,8 @@ Argument = Pointer | int | float | bool
 @dataclass(frozen=True)
 class LaunchedWork:
     """One kernel launch, copy or fill that a candidate put on the device (copies and fills have names in
-    brackets). `shared_bytes` is dynamic shared memory; `duration_us` is None if it was not timed; `counts`
-    are the emulator's counters by name, None on a GPU."""
+    brackets). `grid` and `block` are as launched; `shared_bytes` is dynamic shared memory; `duration_us` is
+    None if it was not timed; `counts` are the emulator's counters by name, None on a GPU."""
 
     name: str
     grid: tuple[int, int, int]
@@ -150,10 +151,10 @@ class CandidateHung(Exception):
 @dataclass(frozen=True)
 class SteppedCall:
     """What was seen when one call of host code was executed instruction by instruction, in two processes that
-    differ in their addresses only. `instructions` is how many instructions of the candidate's own code were
-    executed. `finding` says in words which use of an address is not allowed (arithmetic, or a decision that
-    depends on its value); empty if there is none. `missing` says why this system cannot execute host code in
-    this way; empty if it can."""
+    differ only in where code, stack and tensors lie in memory. `instructions` is how many instructions of the
+    candidate's own code were executed. `finding` says in words which use of an address is not allowed
+    (arithmetic, or a decision that depends on its value); empty if there is none. `missing` says why this
+    system cannot execute host code in this way; empty if it can."""
 
     instructions: int = 0
     finding: str = ""
@@ -162,9 +163,9 @@ class SteppedCall:
 
 @runtime_checkable
 class Runner(Protocol):
-    """A loaded candidate (a compiled CUDA source under test). Its host code is run in a recorder, for given
-    arguments, to find out which launches it makes; these launches are then replayed on the device. Methods
-    raise CandidateDied or CandidateHung."""
+    """A loaded candidate (a compiled CUDA source under test). To run a call, the candidate's host code is
+    first run in a recorder, a process without a GPU that writes down which launches the call makes; these are
+    then replayed on the device. Methods raise CandidateDied or CandidateHung."""
 
     @property
     def host_us(self) -> float:
@@ -174,15 +175,15 @@ class Runner(Protocol):
 
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
         """Records the launches of all these calls (each a list of arguments) at once, before they are needed.
-        Calling this is optional and saves time: `call`, `time` and `again` record what is missing one call at
-        a time."""
+        Calling this is optional and saves time: otherwise the methods `call`, `time` and `again` record each
+        call when they need it, one at a time."""
         ...
 
     def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
-        """Checks the host code of one call for the use of addresses, instruction by instruction. The call is
-        executed in two processes that differ in their addresses only. Returns whether the host code computes
-        or decides anything by addresses, its own or those of tensors. Before the call, each process makes
-        `earlier` calls with the same arguments, which are not watched."""
+        """Checks whether the host code of a call computes or decides anything by addresses, its own or those
+        of tensors, and returns what was found. The call is executed instruction by instruction, in two
+        processes that differ only in where code, stack and tensors lie in memory. Before the call, each
+        process makes `earlier` calls with the same arguments, which are not checked."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:
@@ -198,16 +199,17 @@ class Runner(Protocol):
         kept: bool = False,
         limit_s: float | None = None,
     ) -> CallReport:
-        """Runs one call and reports what it did. Before it, scratch memory is filled with the byte
-        `scratch_poison`, so that reads of uninitialized or freed memory show in the results; -1: the device
-        chooses a byte. With `accounting`, the duration of every launch is reported. With `kept`, `__device__`
-        variables keep the values that the last call left in them; otherwise they may have been reset. Raises
-        CandidateHung after `limit_s` seconds; None: after the usual limit (`call_limit_s` of the settings, 10
-        s by default, times the device's `patience`)."""
+        """Runs one call with these `arguments` and reports what it did. Before it, scratch memory is filled
+        with the byte `scratch_poison`, so that reads of uninitialized or freed memory show in the results;
+        -1: the device chooses a byte. With `accounting`, the duration of every launch is reported. With
+        `kept`, `__device__` variables keep the values that the last call left in them; otherwise the device
+        may reset them. Raises CandidateHung after `limit_s` seconds; None: after the usual limit
+        (`call_limit_s` of the settings, 10 s by default, times the device's `patience`, which is 1 on a GPU
+        and more on the emulator)."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Times one call that begins with a cold L2 cache."""
+        """Times one call with these `arguments`; it begins with a cold L2 cache."""
         ...
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
@@ -237,7 +239,8 @@ class Device(Protocol):
 
     @property
     def facts(self) -> "GpuFacts | None":
-        """What host code of candidates is told when it queries the GPU; None if that is not known yet."""
+        """The properties that a candidate's host code gets when it queries the GPU; None if that is not known
+        yet."""
         ...
 
     @property
@@ -266,7 +269,8 @@ class Device(Protocol):
 
     def start(self, binary: Path) -> Runner:
         """Load the compiled candidate at `binary` (a shared object with its PTX and cubin beside it) in new
-        processes that share the present arena. Raises CandidateDied or CandidateHung."""
+        processes that share the present arena (the memory that candidates work on). Raises CandidateDied or
+        CandidateHung."""
         ...
 
     def settle(self) -> None:
@@ -290,7 +294,7 @@ class Device(Protocol):
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:
-        """Checks one call of a candidate for memory errors and races, by compute-sanitizer or by the
+        """Checks one call of a candidate (`job`) for memory errors and races, by compute-sanitizer or by the
         emulator. Returns one line for each error; empty if there are none."""
         ...
 
@@ -300,8 +304,10 @@ class Device(Protocol):
 @dataclass(frozen=True)
 class ProfileJob:
     """One call of a candidate to profile. `binary` is its shared object; `arguments` are the call's, with
-    pointers into the arena. `workload` is a name to record. `depth` ("quick", "usual" or "detailed") says how
-    much is collected. `limit_s` is the time allowed in seconds, not counting the start of the profiler.
+    pointers into the arena (the memory that candidates work on). `workload` is a name to record. `depth` says
+    how much is collected: "quick" (what performance states are named from), "usual" (also the profiler's
+    advice) or "detailed" (also counts by instruction). `limit_s` is the time allowed in seconds, not counting
+    the start of the profiler.
 
     Two fields are for a modelled device, which runs only some blocks of a launch. `shift` (0 to 1) chooses
     others than usual: it moves the blocks by this fraction of the grid, and fewer are run; None: the usual

@@ -41,8 +41,8 @@ class DeviceKernel:
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """A candidate's device code: kernels by mangled name, and the size in bytes of each __device__ or
-    __constant__ variable by mangled name."""
+    """A candidate's device code. `kernels` has its kernels, and `globals` the size in bytes of each
+    __device__ or __constant__ variable, both by mangled name."""
 
     kernels: Mapping[str, DeviceKernel]
     globals: Mapping[str, int]

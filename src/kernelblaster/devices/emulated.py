@@ -72,10 +72,10 @@ class EmulatedDevice:
         return f"PTX machine ({self.spec.title}){self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """The memory that candidates work on, with a slot for each of `sizes` in bytes (rounded up to 4 KiB
-        pages) and `spare` further bytes for the judge. If the sizes differ from those of the present memory,
-        new memory is made; runners that were started before keep the old one mapped. Without `sizes`: the
-        present memory."""
+        """Returns the memory that candidates work on, with a slot for each of `sizes` in bytes (rounded up to
+        4 KiB pages) and `spare` further bytes for the judge. If the sizes differ from those of the present
+        memory, new memory is made; runners that were started before keep the old one mapped. Without `sizes`:
+        the present memory."""
         pages = [rounded(size, PAGE) for size in sizes]
         extra = rounded(spare, PAGE) if spare else 0
         known = [slot.bytes for slot in self._arena.slots] if self._arena else None
@@ -163,11 +163,12 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate loaded in the PTX machine, the emulator. The arguments up to `answer` are as for
-    `ReplayRunner`: `answer(question)` answers a question that host code asks about the GPU. Two further
-    functions are given. `model(arguments)` returns the modelled profile of a call, from which times are
-    taken. `resident(launch)` says how many clusters of a launch the GPU runs at once (blocks, if the launch
-    has no clusters).
+    """A candidate loaded in the PTX machine, the emulator. `recorder` records the launches of its host code,
+    and `player` replays them on the tensors in `arena`. `binary` is its shared object. When its host code
+    queries the GPU, it is told the properties `gpu`; for anything else that it asks, `answer` gets the
+    question as text and returns a number. `model(arguments)` returns the modelled profile of a call, from
+    which times are taken. `resident(launch)` says how many clusters of a launch the GPU runs at once (blocks,
+    if the launch has no clusters).
 
     Two attributes describe the last call. `doubtful`: some volatile or relaxed read might have returned an
     older value on real hardware. `exhausted`: the call was ended because it took more work than
@@ -195,10 +196,10 @@ class EmulatedRunner(ReplayRunner):
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
-        """Sets how the emulator behaves in later calls, by the fields of `draws`: its random choices, where
-        hardware leaves something open, and its limits. The SM and warp counts in `draws` are ignored; those
-        of the device's GPU are used. With `restored`, global variables are reset to their initial values
-        before every call."""
+        """Sets for all later calls what the emulator draws at random where hardware leaves something open
+        (such as the order of warps), and its limits; both are fields of `draws`. The SM and warp counts in
+        `draws` are ignored; those of the device's GPU are used. With `restored`, global variables are reset
+        to their initial values before every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))
@@ -226,10 +227,10 @@ class EmulatedRunner(ReplayRunner):
         return answer
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """Prepares a call in the emulating process, if that was not done before: sends its launch list (the
-        recorded launches and copies, as lines), maps the memory of its tensors, and tells how many blocks of
-        each launch run at once. Returns the number by which later commands name the call. With `alone`, the
-        memory of all other calls is unmapped first."""
+        """Prepares a call with these `arguments` in the emulating process, if that was not done before: sends
+        its launch list (the recorded launches and copies, as lines), maps the memory of its tensors, and
+        tells how many blocks of each launch run at once. Returns the number by which later commands name the
+        call. With `alone`, the memory of all other calls is unmapped first."""
         number = super().mapped(arguments, alone=alone)
         if number > self._numbered:
             self._numbered = number
@@ -243,9 +244,9 @@ class EmulatedRunner(ReplayRunner):
         return 1 if self._restored else super()._coin()
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call. `launches` is what its host code asked for, `answer` is the emulator's.
-        The report has the counters of each launch, findings as lines of text, and as leaks what device-side
-        malloc allocated and nothing freed."""
+        """Makes the report of a call. `launches` is what its host code asked for, `answer` is what the
+        emulator reported after executing it. The report has the counters of each launch, findings as lines of
+        text, and as leaks the memory that device-side malloc allocated and that was not freed."""
         report = super().report(launches, answer)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]
@@ -279,8 +280,9 @@ class EmulatedRunner(ReplayRunner):
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Runs one call and models its time: the sum of the modelled durations of its kernels, copies and
-        fills in us. All times in the report are equal to it, except `flush_us`, which is 0."""
+        """Runs one call with these `arguments` and models its time: the sum of the modelled durations of its
+        kernels, copies and fills in us. All times in the report are equal to this sum, except `flush_us`,
+        which is 0."""
         called = self.call(arguments, scratch_poison=-1, accounting=True)
         total_us = sum(work.duration_us or 0.0 for work in called.work)
         return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)

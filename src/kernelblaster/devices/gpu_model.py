@@ -41,10 +41,13 @@ CARVE_OUTS_KB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
 class Architecture(Record):
     """What the timing model knows of one SM of an architecture; the values are in architectures.toml. The
-    fields from `fp32` to `memory` are about kinds of instructions: how many lanes their units execute per
-    clock. (`multiply` is of integers, `memory` are loads and stores.) `tensor` is half-precision
-    multiply-adds per clock; mma.sync reaches the fraction `mma_share` of it. `l1_kb` is KiB of L1 and shared
-    memory together, `l2_bytes` bytes per clock from L2. The latencies are in clock cycles."""
+    fields from `fp32` to `memory` say how many lanes the units for a kind of instructions execute per clock:
+    `integer` and `multiply` are for additions and multiplications of integers, `special` for functions such
+    as exp and rsqrt, `convert` for conversions of types, `half` for operations on two values in half
+    precision, `memory` for loads and stores. `tensor` is half-precision multiply-adds per clock; mma.sync
+    reaches the fraction `mma_share` of it. `l1_kb` is KiB of L1 and shared memory together, `l2_bytes` bytes
+    per clock from L2. The latencies, of memory accesses by where the data is and of a barrier, are in clock
+    cycles."""
 
     fp32: float
     integer: float
@@ -136,8 +139,8 @@ def model_values(
 class KernelTime:
     """The modelled time of one launch in us (`total_us`), and the time in us that each bound by itself would
     give: `dram_us` and `l2_us` for the traffic of DRAM and L2, `pipes_us` for each pipe of the SMs by name,
-    `latency_us` for the latency of dependent instructions. The traffic in bytes is that of the whole grid.
-    `residency` says how many blocks run at once."""
+    `latency_us` for the latency of dependent instructions. The traffic in bytes (read from and written to
+    DRAM, and that of L2) is the whole grid's. `residency` says how many blocks run at once."""
 
     total_us: float
     dram_us: float
@@ -192,8 +195,9 @@ def kernel_time(
 
 
 def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
-    """A smooth maximum of several bounds (all in one unit): the largest, and a little more where others are
-    close to it. A higher `sharpness` is closer to the plain maximum."""
+    """Returns a smooth maximum of several bounds (all in one unit), as their power mean without the division:
+    (sum of bound ** sharpness) ** (1 / sharpness). It is the largest bound, and a little more where others
+    are close to it. A higher `sharpness` is closer to the plain maximum."""
     largest = max(bounds)
     if largest <= 0:
         return 0.0
@@ -201,8 +205,8 @@ def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
 
 
 def copy_us(spec: GpuSpec, size: int) -> float:
-    """Modelled time in us of a memset or memcpy of `size` bytes within device memory, including the launch
-    overhead."""
+    """Returns the modelled time in us of a memset or memcpy of `size` bytes within the device memory of the
+    GPU `spec`, including the launch overhead."""
     return LAUNCH_US + size / (spec.dram_gb_s * 1e3 * DRAM_SHARE)
 
 

@@ -44,9 +44,10 @@ class InvalidLaunchList(ValueError):
 @dataclass(frozen=True)
 class RecordedLaunch:
     """One kernel launch in a launch list (what a candidate's host code asked of the GPU in one call).
-    `kernel` is the mangled name, `shared_bytes` the dynamic shared memory in bytes. `dependent`: a
-    programmatic dependent launch, which may overlap with the previous one. `cluster` is the cluster size in
-    blocks, (0, 0, 0) if the launch sets none."""
+    `kernel` is the mangled name, `shared_bytes` the dynamic shared memory in bytes. `grid` and `block` are in
+    blocks and threads. `cooperative`: a cooperative launch, whose blocks may wait for each other.
+    `dependent`: a programmatic dependent launch, which may overlap with the previous one. `cluster` is the
+    cluster size in blocks, (0, 0, 0) if the launch sets none."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -98,8 +99,8 @@ class LaunchList:
 
     def does_as(self, other: "LaunchList") -> bool:
         """True if this recording and the `other` one put the same work on the stream, with the same errors
-        and violations. Calls that set kernel attributes are not compared, since host code may make them in
-        its first call only."""
+        and violations. Calls of host code that set kernel attributes (cudaFuncSetAttribute) are ignored,
+        since host code may make them in its first call only."""
         mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
 

@@ -27,9 +27,10 @@ OF_EVERY_GPU = {
 
 
 def facts_of(spec: GpuSpec) -> GpuFacts:
-    """What host code of a candidate is told when it queries a GPU that is only modelled: name, memory size in
-    bytes, and device attributes by their number in `cudaDeviceAttr`. The memory size is a little different at
-    each call, so that host code cannot recognize the model by it."""
+    """Returns the properties that a candidate's host code gets when it queries the GPU `spec`, which is only
+    modelled: name, memory size in bytes, and device attributes by their number in `cudaDeviceAttr`. The
+    memory size is lower by a random amount of up to 3 GiB at each call, so that host code cannot recognize
+    the model by it."""
     limits = limits_of(spec.architecture)
     major, minor = divmod(capability(spec.architecture), 10)
     attributes = {

@@ -27,11 +27,11 @@ UNKNOWN = dict.fromkeys(
 def modelled_profile(
     runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
 ) -> Profile:
-    """A profile of the job's call with modelled durations for the GPU `spec`, kernels in launch order;
-    `device` is the name to record. In tensors of more than `period` bytes, reads beyond the first
-    `period` bytes wrap around to the beginning, so only that much of them needs to be filled. Raises
-    CandidateDied if the call fails, CandidateHung after the job's time limit, NotEmulated if a kernel's time
-    can be modelled neither from some of its blocks nor from all of them."""
+    """Returns a profile of the job's call, which `runner` runs on the emulator, with modelled durations for
+    the GPU `spec`, kernels in launch order; `device` is the name to record. In tensors of more than `period`
+    bytes, reads beyond the first `period` bytes wrap around to the beginning, so only that much of them needs
+    to be filled. Raises CandidateDied if the call fails, CandidateHung after the job's time limit,
+    NotEmulated if a kernel's time can be modelled neither from some of its blocks nor from all of them."""
     plan = runner.recorded(job.arguments)
     if plan.errors or plan.violations:
         raise CandidateDied((*plan.errors, *plan.violations)[0])

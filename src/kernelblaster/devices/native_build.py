@@ -30,7 +30,8 @@ def recorder_executable() -> Path:
     options = ["-cudart", "none", "-Xcompiler", "-rdynamic,-static-libstdc++,-static-libgcc", "-ldl"]
     options += ["-Xlinker", "-z,now,--exclude-libs,ALL"]
     sources = ("recorder.cpp", "stand_in.cpp", "sandbox.cpp", "kept.cpp")
-    return _built("recorder", (*sources, "stepping.cpp", "stepped.cpp", "instruction.cpp"), options)
+    stepping = ("stepping.cpp", "stepped.cpp", "instruction.cpp", "sides.cpp", "library_calls.cpp")
+    return _built("recorder", (*sources, *stepping), options)
 
 
 def launcher_executable(architecture: str) -> Path:
@@ -43,8 +44,9 @@ def launcher_executable(architecture: str) -> Path:
 
 
 def emulating_player() -> Path:
-    """Path of the executable that replays recorded launches on the PTX machine; built first if it is not in
-    the cache, which takes a few seconds, and about a minute more if the machine itself is not built yet."""
+    """Path of the executable that replays recorded launches on the PTX machine (the emulator of GPUs); built
+    first if it is not in the cache, which takes a few seconds, and about a minute more if the emulator itself
+    is not built yet."""
     library = machine_library()
     options = ["-cudart", "none", str(library), "-ldl", "-lpthread"]
     options += ["-Xlinker", f"-z,now,-rpath,{library.parent}"]

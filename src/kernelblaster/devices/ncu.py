@@ -69,9 +69,10 @@ QUICK_METRICS = {
 
 
 def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[Profile] | None:
-    """Runs all jobs (one call of a candidate each) under one start of ncu. Returns one profile for each, or
-    None if this machine forbids performance counters. The field `depth` must be equal in all jobs. `device`
-    is the name to record. Raises DeviceLost if ncu reports other kernels than were launched."""
+    """Runs all jobs (one call of a candidate each) under one start of ncu, by way of `toolbox`. Returns one
+    profile for each, or None if this machine forbids performance counters. The field `depth` must be equal in
+    all jobs. `device` is the name to record. Raises DeviceLost if ncu reports other kernels than were
+    launched."""
     tool = settings().ncu
     assert tool is not None
     command = [tool, "--profile-from-start", "off", "--clock-control", "none", "--csv"]

@@ -20,10 +20,10 @@ SLOWED = {
 
 @dataclass(frozen=True)
 class GpuReading:
-    """The present state of one GPU. `clock_mhz` is its SM clock rate, `most_mhz` the highest rate that it can
-    have, `temperature_c` its temperature in degrees Celsius. `slowed` are the reasons why it is slowed down,
-    in words; empty if it is not. `processes` is how many processes compute on it. None where a value cannot
-    be read."""
+    """The present state of one GPU, whose `name` is the driver's. `clock_mhz` is its SM clock rate,
+    `most_mhz` the highest rate that it can have, `temperature_c` its temperature in degrees Celsius. `slowed`
+    are the reasons why it is slowed down, in words; empty if it is not. `processes` is how many processes
+    compute on it. None where a value cannot be read."""
 
     name: str
     clock_mhz: float | None

@@ -25,10 +25,11 @@ DESCRIPTORS_AT_ONCE = 128  # that one message of a local socket may carry
 
 class PlayerProcess:
     """Controls one player (a process that replays recorded launches) over `channel`, a local socket: one line
-    of text for each command, one JSON line for each answer. It takes commands once `wait_ready` has returned;
-    it may die at any command, since it runs a candidate's kernels. `computes`: it does its work on the CPU.
-    A limit then ends it only once it has used that much processor time, or after 20 times as long by the
-    clock (BUSY), so that other programs on a busy machine do not make a candidate hang."""
+    of text for each command, one JSON line for each answer. The player takes commands once `wait_ready` has
+    returned. It may die at any command, since it runs a candidate's kernels. `computes`: the player works on
+    the CPU, as the emulator does. It is then killed only after it has used as much processor time as a
+    command's limit allows, or after 20 times that limit by the clock (BUSY), so that a machine busy with
+    other programs does not make a candidate look hung."""
 
     def __init__(
         self,
@@ -48,9 +49,9 @@ class PlayerProcess:
         return self._process.pid
 
     def wait_ready(self) -> dict[str, Any]:
-        """Wait until the player has started; returns the properties that it reports then (GPU name,
-        attributes, memory). May be called again. Raises DeviceLost if it does not start within 60 s
-        (START_LIMIT_S)."""
+        """Waits until the player (the process that replays launches) has started, and returns the properties
+        that it reports then (GPU name, attributes, memory). May be called again. Raises DeviceLost if it does
+        not start within 60 s (START_LIMIT_S)."""
         if self._ready is None:
             try:
                 self._ready = self._read(START_LIMIT_S)
@@ -62,16 +63,18 @@ class PlayerProcess:
         return self._ready
 
     def share(self, descriptors: Sequence[int]) -> None:
-        """Sends file descriptors of the judge's memory to the player. The command that is sent next uses
-        them. Raises CandidateDied if the player has ended."""
+        """Sends file descriptors of the judge's memory to the player (the process that replays launches), so
+        that it can map that memory. The command that is sent next uses them. Raises CandidateDied if the
+        player has ended."""
         with self._or_died():
             for first in range(0, len(descriptors), DESCRIPTORS_AT_ONCE):
                 part = list(descriptors[first : first + DESCRIPTORS_AT_ONCE])
                 socket.send_fds(self._channel, [b"\n"], part)
 
     def command(self, text: str, limit_s: float) -> dict[str, Any]:
-        """Sends the player one command, a line of `text`, and returns its answer. Raises CandidateHung after
-        `limit_s` seconds and CandidateDied if the process ends; either way it is killed."""
+        """Sends the player (the process that replays launches) one command, a line of `text`, and returns its
+        answer. Raises CandidateHung after `limit_s` seconds and CandidateDied if the process ends; either way
+        the process is killed."""
         try:
             with self._or_died():
                 self._channel.sendall(text.encode() + b"\n")
@@ -81,20 +84,21 @@ class PlayerProcess:
             raise
 
     def end(self) -> None:
-        """Closes the socket to the player, which then exits by itself. Does not wait for that."""
+        """Closes the socket to the player (the process that replays launches), which then exits by itself.
+        Does not wait for that."""
         with contextlib.suppress(OSError):
             self._channel.close()
 
     def kill(self) -> None:
-        """Kill the player's process without waiting for its end (`reap` does that), and close the
-        connection."""
+        """Kills the player (the process that replays launches) and closes the socket to it. Does not wait for
+        the process's end; `reap` does that."""
         if self._process.poll() is None:
             self._process.kill()
         self.end()
 
     def reap(self, limit_s: float) -> bool:
-        """Waits until the process has ended and its GPU memory is released. Returns False if that takes more
-        than `limit_s` seconds, otherwise True."""
+        """Waits until the player's process has ended and its GPU memory is released. Returns False if that
+        takes more than `limit_s` seconds, otherwise True."""
         try:
             self._process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -149,7 +153,7 @@ class PlayerProcess:
 
 
 def ended(code: int) -> str:
-    """Says how a process ended, in words to be put after "the process": "was ended by SIGSEGV", or "called
+    """Returns how a process ended, in words to be put after "the process": "was ended by SIGSEGV", or "called
     exit with code 1". `code` is `subprocess`' return code (negative: a signal)."""
     if code < 0:
         known = -code in signal.Signals._value2member_map_
@@ -161,8 +165,9 @@ def start_player(
     executable: Path, options: Sequence[str], environment: dict[str, str], *, computes: bool = False
 ) -> PlayerProcess:
     """Starts `executable`, a player (a process that replays recorded launches), with these command-line
-    options and only the variables of `environment`; it takes commands on its standard input, a socket. Does
-    not wait until it is ready. `computes` as in `PlayerProcess`."""
+    options and only the variables of `environment`; the player takes commands on its standard input, a
+    socket. Does not wait until it is ready. `computes`: it works on the CPU, as the emulator does, so that
+    its time limits count processor time."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],
@@ -189,13 +194,15 @@ class PlayerPool:
         self.refill()
 
     def refill(self) -> None:
-        """Start players (processes that replay recorded launches) until `spares` are waiting."""
+        """Starts players (processes that replay recorded launches) until as many are waiting as the pool
+        keeps started ahead of need (`spares`)."""
         while len(self._waiting) < self._spares:
             self._waiting.append(self._start())
 
     def take(self) -> PlayerProcess:
-        """Takes a player that is ready out of the pool, and starts another in its place. The caller hands it
-        to `retire` after use. Raises DeviceLost if the player cannot be started."""
+        """Takes a player (a process that replays launches) that is ready out of the pool, starts another in
+        its place, and returns the first. The caller hands it to `retire` after use. Raises DeviceLost if the
+        player cannot be started."""
         self.refill()
         player = self._waiting.popleft() if self._waiting else self._start()
         self.refill()
@@ -203,20 +210,21 @@ class PlayerPool:
         return player
 
     def retire(self, player: PlayerProcess) -> None:
-        """Kill a player whose candidate needs it no more, without waiting for the process to end (`settle`
-        does that)."""
+        """Kills a player (a process that replays launches) whose candidate needs it no more, without waiting
+        for the process's end; `settle` does that."""
         player.kill()
         self._ending.append(player)
 
     def settle(self, limit_s: float = 5.0) -> None:
-        """Waits until the players that are being started are ready, and up to `limit_s` seconds for each
-        retired player to end."""
+        """Waits until the players (processes that replay launches) that are being started are ready, and up
+        to `limit_s` seconds for each retired one to end."""
         for player in self._waiting:
             player.wait_ready()
         self._ending = [player for player in self._ending if not player.reap(limit_s)]
 
     def close(self) -> None:
-        """Kill all players and wait up to 2 s for each to end."""
+        """Kills all players (processes that replay launches) of the pool, and waits up to 2 s for each to
+        end."""
         for player in self._waiting:
             player.kill()
         for player in (*self._waiting, *self._ending):

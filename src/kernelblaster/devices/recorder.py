@@ -12,7 +12,7 @@ import select
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernelblaster.devices import window
@@ -53,9 +53,10 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """This call as one line of text, the form in which the recorder's executable reads it. First come the
-        fields from `scratch` to `filling`, as numbers. Then come the calls of `before` and at last this call,
-        each as: how often it is made, the number of its arguments, the arguments."""
+        """This call as one line of text, the form in which the recorder (the executable that runs host code)
+        reads it. First come the fields from `scratch` to `filling`, as numbers. Then come the calls of
+        `before` and at last this call, each as: how often it is made, the number of its arguments, the
+        arguments."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
@@ -77,8 +78,8 @@ class Recordable:
 
     @property
     def text(self) -> str:
-        """This candidate as lines of text, the form in which the recorder's executable reads it
-        (native/recorder.cpp): folder, GPU, kernels, global variables."""
+        """This candidate as lines of text (folder, GPU, kernels, global variables). It is the form in which
+        the recorder reads it, the executable that runs a candidate's host code (native/recorder.cpp)."""
         lines = [f"folder {self.folder.resolve()}", f"object {OBJECT}", f"memory {HOST_MEMORY_BYTES}"]
         lines += [f"gpu {self.gpu.memory_bytes} {self.gpu.name}", f"window {window.BEGIN} {window.BYTES}"]
         lines.append(f"elsewhere {window.ELSEWHERE} {window.BYTES}")
@@ -123,8 +124,8 @@ class Recorder:
         """Runs the candidate's host code once for each of `calls` and writes down its launches, without
         executing them. Each call has a process of its own and at most `limit_s` seconds; all calls together
         have at most `all_s`. Returns for each call its launch list, or the exception that says how its
-        process ended. After a failure, the remaining calls may be left out; the same exception stands for
-        them. Raises NoDevice where host code cannot be confined, DeviceLost if the recorder itself fails."""
+        process ended. After a failure, the remaining calls may be skipped; they get the same exception.
+        Raises NoDevice where host code cannot be confined, DeviceLost if the recorder itself fails."""
         process = self._confining()
         rounds = -(-len(calls) // 2)  # at least two run side by side
         deadline = time.monotonic() + min(limit_s * rounds + MARGIN_S, all_s)
@@ -154,9 +155,9 @@ class Recorder:
     ) -> SteppedCall:
         """Executes one call of the candidate's host code instruction by instruction, in two processes that
         are loaded at different addresses (native/stepping.h). One process makes `call`, the other `moved`:
-        the same call with all tensors `away` bytes further on. `seed` (64 bits) draws where in its page the
-        stack begins. If it takes more than `limit_s` seconds, the result has a finding that says so. Raises
-        NoDevice and DeviceLost as `record` does."""
+        the same call with all tensors `away` bytes further on. What the two launch must be the same. `seed`
+        (64 bits) draws where the stack and the heap begin in their pages. If it takes more than `limit_s`
+        seconds, the result has a finding that says so. Raises NoDevice and DeviceLost as `record` does."""
         process = self._confining()
         try:
             _ask(process, candidate, (call, moved), limit_s, f" step {away} {seed}")
@@ -166,7 +167,7 @@ class Recorder:
             raise DeviceLost(f"the recorder ended: {error}") from error
         kind, _, rest = text.decode("ascii", "replace").partition(" ")
         if kind == "steps":
-            return SteppedCall(instructions=int(rest))
+            return _followed(rest, call, moved)
         if kind == "finding":
             offset, _, what = rest.partition(" ")
             where = f"at 0x{int(offset):x} of {OBJECT}"
@@ -246,6 +247,30 @@ class Recorder:
         if not piece:
             raise ValueError("it ended")
         self._buffer += piece
+
+
+def launches_moved(here: Sequence[Argument], there: Sequence[Argument]) -> list[tuple[int, int, int]]:
+    """(begin, end, new begin) of each tensor, to translate the addresses of a call with the arguments `here`
+    to those of a call with the arguments `there`."""
+    return [
+        (a.address, a.address + a.bytes, b.address)
+        for a, b in zip(here, there, strict=True)
+        if isinstance(a, Pointer) and isinstance(b, Pointer)
+    ]
+
+
+def _followed(answer: str, call: CallToRecord, moved: CallToRecord) -> SteppedCall:
+    """What came of a call that was followed to its end. `answer` has the number of instructions, the size of
+    the first process's launch list, and the lists of both."""
+    instructions, size, lists = answer.split("\n", 2)
+    done = SteppedCall(instructions=int(instructions))
+    try:
+        mine, other = (parse(text) for text in (lists[: int(size)], lists[int(size) :]))
+    except InvalidLaunchList as error:
+        return replace(done, finding=f"hands over no launches when it is followed: {error}")
+    if mine.moved(launches_moved(call.arguments, moved.arguments)).does_as(other):
+        return done
+    return replace(done, finding="launches something else where it is loaded elsewhere")
 
 
 def _ask(

@@ -29,7 +29,7 @@ from kernelblaster.devices.device import (
 from kernelblaster.devices.device_code import device_code
 from kernelblaster.devices.launch_list import LaunchList
 from kernelblaster.devices.player_process import PlayerProcess
-from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
+from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder, launches_moved
 
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
@@ -200,7 +200,7 @@ class ReplayRunner:
         lists = [result for result in results if isinstance(result, LaunchList)]
         checked: list[LaunchList] = []
         for call, alone, again, away in zip(calls, lists[::3], lists[1::3], lists[2::3], strict=True):
-            ways = self._ways(call.arguments, repeated[3 * len(checked) + 2].arguments)
+            ways = launches_moved(call.arguments, repeated[3 * len(checked) + 2].arguments)
             same = alone.does_as(again) and alone.moved(ways).does_as(away)
             if alone.unloadable is not None:
                 raise CandidateDied(f"load: {alone.unloadable}")
@@ -241,17 +241,6 @@ class ReplayRunner:
     def _pages_elsewhere(self) -> int:
         """By how many pages tensors are moved to where no memory is mapped; drawn anew each time."""
         return (window.ELSEWHERE - window.BEGIN) // window.PAGE + self._rng.randint(1, 1 << 10)
-
-    @staticmethod
-    def _ways(here: tuple[Argument, ...], there: tuple[Argument, ...]) -> list[tuple[int, int, int]]:
-        """(begin, end, new begin) of each tensor, to translate the addresses of call `here` to those of call
-        `there`."""
-        pairs = zip(here, there, strict=True)
-        return [
-            (a.address, a.address + a.bytes, b.address)
-            for a, b in pairs
-            if isinstance(a, Pointer) and isinstance(b, Pointer)
-        ]
 
     # --- replaying ----------------------------------------------------------------------------------
 
@@ -295,15 +284,15 @@ class ReplayRunner:
         return BatchReport(float(answer["wall_us"]), float(answer["event_us"]))
 
     def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:
-        """Runs one call to warm up and then one inside a profiler's range (cudaProfilerStart to Stop); both
-        together may take `limit_s` seconds."""
+        """Runs one call with these `arguments` to warm up, and then the same call inside a profiler's range
+        (cudaProfilerStart to cudaProfilerStop); both together may take `limit_s` seconds."""
         return self.report(self.recorded(arguments), self.ask(f"profile {self.mapped(arguments)}", limit_s))
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """Prepares a call in the player (the process that replays launches), if that was not done before:
-        maps the memory of its tensors, and sends its launch list (the recorded launches and copies, as
-        lines). Returns the number by which later commands name the call. With `alone`, the memory of all
-        other calls is unmapped first, so that a stray access to it faults."""
+        """Prepares a call with these `arguments` in the player (the process that replays launches), if that
+        was not done before: maps the memory of its tensors, and sends its launch list (the recorded launches
+        and copies, as lines). Returns the number by which later commands name the call. With `alone`, the
+        memory of all other calls is unmapped first, so that a stray access to it faults."""
         key = _key(arguments)
         for other in [k for k in self._mapped if alone and k != key]:
             self.ask(f"drop {self._mapped.pop(other).number}")
@@ -353,8 +342,9 @@ class ReplayRunner:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call. `launches` is what its host code asked for. `answer` is the player's,
-        to the command that replayed the call; {} if it was not replayed."""
+        """Makes the report of a call. `launches` is what its host code asked for. `answer` is what the player
+        (the process that replays launches) answered to the command that replayed the call; {} if the call was
+        not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),

@@ -16,9 +16,9 @@ SHOWN = 3
 
 
 def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
-    """Runs the job's call under each of memcheck, racecheck and synccheck (TOOLS). Returns what they report,
-    one line for each error, with source lines where known; empty if they report nothing. Raises DeviceLost if
-    compute-sanitizer is not installed or does not work here."""
+    """Runs the call of `job`, by way of `toolbox`, under each of memcheck, racecheck and synccheck (TOOLS).
+    Returns what they report, one line for each error, with source lines where known; empty if they report
+    nothing. Raises DeviceLost if compute-sanitizer is not installed or does not work here."""
     sanitizer = settings().sanitizer
     if sanitizer is None:
         raise DeviceLost("compute-sanitizer was not found; it comes with the CUDA toolkit.")

@@ -11,10 +11,10 @@ from kernelblaster.records.record import Record
 
 class GpuSpec(Record):
     """A GPU's data: its number of SMs, its DRAM bandwidth in GB/s (`dram_gb_s`), the size of its L2 cache in
-    MB (`l2_mb`), and its peak arithmetic rates in TFLOPS (dense; a multiply-add counts as two operations). No
-    kernel exceeds the rates, so bytes and operations divided by them are lower bounds on time. `name` is
-    short, like "h200"; `title` is the name that the driver reports. `source` says where the numbers come
-    from.
+    MB (`l2_mb`), and its peak arithmetic rates in TFLOPS, by the type of the operands (dense; a multiply-add
+    counts as two operations). No kernel exceeds the rates, so bytes and operations divided by them are lower
+    bounds on time. `name` is short, like "h200"; `title` is the name that the driver reports, `architecture`
+    is like "sm_90a". `source` says where the numbers come from.
 
     `resident_clusters` are pairs: the number of blocks in a thread-block cluster, and how many such clusters
     run at once with one block on an SM (cudaOccupancyMaxActiveClusters). Empty where that was not measured.
@@ -44,8 +44,9 @@ class GpuSpec(Record):
         return max(self.fp32_tflops, self.fp16_tflops / 3)
 
     def floor_us(self, bytes_: int, operations: int, tflops: float) -> float:
-        """The roofline floor, a lower bound on a kernel's time in us: the larger of `bytes_` at full DRAM
-        bandwidth and `operations` at `tflops`."""
+        """Returns the roofline floor, a lower bound in us on the time of a kernel that moves `bytes_` bytes
+        and does `operations` floating-point operations: the larger of the time for the bytes at full DRAM
+        bandwidth and the time for the operations at `tflops`."""
         return max(bytes_ / (self.dram_gb_s * 1e3), operations / (tflops * 1e6))
 
     def impossible_us(self, certain_bytes: int) -> float:

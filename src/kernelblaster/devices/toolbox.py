@@ -149,8 +149,9 @@ class _Started:
 
 
 def listening_at(folder: Path, name: str) -> socket.socket:
-    """A local socket with that name in `folder`, which listens. The folder's path may be longer than the 107
-    letters that an address of a socket can have: it is given as an open descriptor."""
+    """Makes a local socket called `name` in `folder` and listens on it. The address of a local socket has at
+    most 107 characters; so that the folder's path may be longer, the folder is addressed as
+    /proc/self/fd/N."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:

@@ -28,9 +28,9 @@ def rounded(size: int, unit: int = PAGE) -> int:
 
 
 def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
-    """Draws a virtual address for a mapping of each of `sizes` (in bytes), in the part of the window for
-    tensors. The mappings lie in random order, with a random number of unmapped pages between them; addresses
-    are returned in the order of `sizes`. Raises ValueError if they do not fit."""
+    """Draws, by `rng`, a virtual address for a mapping of each of `sizes` (in bytes), in the part of the
+    window for tensors. The mappings lie in random order, with a random number of unmapped pages between them;
+    addresses are returned in the order of `sizes`. Raises ValueError if they do not fit."""
     order = list(range(len(sizes)))
     rng.shuffle(order)
     addresses = [0] * len(sizes)
@@ -44,14 +44,14 @@ def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
 
 
 def draw_scratch(rng: random.Random) -> int:
-    """Draws at random the virtual address at which a call's scratch memory (cudaMallocAsync) begins."""
+    """Draws, by `rng`, the virtual address at which a call's scratch memory (cudaMallocAsync) begins."""
     return SCRATCH + PAGE * rng.randrange(STARTS // 4)
 
 
 def draw_globals(sizes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Draws a virtual address for each global variable. `sizes` has their sizes in bytes by name; the result
-    has the addresses by name. Only host code sees these: the player, which replays the launches, puts the
-    real addresses in their place."""
+    """Draws, by `rng`, a virtual address for each global variable. `sizes` has their sizes in bytes by name;
+    the result has the addresses by name. Only host code sees these: the player, which replays the launches,
+    puts the real addresses in their place."""
     position = GLOBALS + PAGE * rng.randrange(1 << 12)
     addresses = {}
     for name, size in sizes.items():

@@ -28,11 +28,11 @@ NO_GRADIENTS = "no gradients flow to the parameters through the kernel: it is fo
 
 
 class ExportedKernel:
-    """A CUDA source with a launch function, compiled by nvcc once for each machine. `outputs`, `inputs` and
-    `parameters` describe the function's arguments in order: a tensor is (name, type, sizes), a number is
-    (name, type). `sizes` has every size by name. A number is the size's value, fixed by the module's
-    construction. "free": the inputs have it. "derived": it is known only after running forward of `model`,
-    the original module's class.
+    """A CUDA source with a launch function, compiled by nvcc for the GPU `architecture`, once on each
+    machine. `outputs`, `inputs` and `parameters` describe the function's arguments in order: a tensor is
+    (name, type, sizes), a number is (name, type). `sizes` has every size by name. A number is the size's
+    value, fixed by the module's construction. "free": the inputs have it. "derived": it is known only after
+    running forward of `model`, the original module's class.
 
     The kernel is used only for calls like those it was judged for. `built_with` are the arguments that the
     module was built with then. `modes` are the modes of the module that the kernel is for: each is a list
@@ -125,8 +125,9 @@ class ExportedKernel:
     # Guards
 
     def built_otherwise(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> str | None:
-        """How these constructor arguments differ from those that the kernel was made for; None if they are
-        the same. How they are given, by position, by name or as a default, makes no difference."""
+        """Returns in words how a module's constructor arguments, given by position (`arguments`) and by name
+        (`named`), differ from those that the kernel was made for. None if they are the same, whether given by
+        position, by name or as a default."""
         by_name = isinstance(self.built_with, dict)
         judged = ((), self.built_with) if by_name else (tuple(self.built_with), {})
         try:
@@ -313,10 +314,11 @@ class ExportedKernel:
     def run(
         self, module: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[list[torch.Tensor] | None, str | None]:
-        """Calls the kernel in place of forward() of `module`. Returns (the outputs, None) or, if the kernel
-        is not for this call, (None, the reason). The checks of a call are remembered by the types, shapes and
-        devices of its tensors. For the next call with equal ones, only two things are checked again: whether
-        gradients are needed, and the alignment of the tensors' addresses."""
+        """Calls the kernel in place of forward() of `module`, with the positional arguments `inputs` and the
+        others `named`. Returns (the outputs, None) or, if the kernel is not for this call, (None, the
+        reason). The checks of a call are remembered by the types, shapes and devices of its tensors. For the
+        next call with equal ones, only two things are checked again: whether gradients are needed, and the
+        alignment of the tensors' addresses."""
         if named or self.call is not None or len(inputs) != len(self.inputs):
             inputs, reason = self._ordered(inputs, named)
             if reason is not None:
@@ -341,8 +343,9 @@ class ExportedKernel:
         return self._launched(plan, taken), None
 
     def launch(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
-        """Runs the kernel on the current stream; returns the outputs. Checks nothing: call it only if
-        `why_not` has returned None for these arguments. Raises RuntimeError if the launch fails."""
+        """Runs the kernel on `inputs` and the parameters of `module`, on the current stream; returns the
+        outputs. Checks nothing: call it only if `why_not` has returned None for these arguments. Raises
+        RuntimeError if the launch fails."""
         parameters = [get(module) for get in self._parameters_of]
         taken = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in (*inputs, *parameters)]
         return self._launched(self._planned(module, inputs, parameters), taken)

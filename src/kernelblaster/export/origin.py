@@ -6,6 +6,7 @@ from kernelblaster.plain_text import comment
 from kernelblaster.quantities import kind_text, time_text
 from kernelblaster.records import Candidate, Evaluation
 from kernelblaster.records.outcome import CORRECT, Speedup
+from kernelblaster.store.files import name_of
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,13 @@ class Origin:
 
 def header_lines(origin: Origin) -> list[str]:
     """The lines of the comment at the top of an exported file, without comment marks; line breaks in names
-    are removed, so that none can end the comment."""
+    are removed, so that none can end the comment. The candidate is named as everywhere: by its `code` (source
+    and constants, as in trajectories), and by the name of its `source` among the run's files."""
     evaluation = origin.evaluation
     lines = [
         f"{evaluation.task}, optimized by KernelBlaster",
-        f"run {origin.run}, candidate {evaluation.candidate}, on {evaluation.device} ({origin.architecture})",
+        f"run {origin.run}, code {origin.candidate.code}, source {name_of(origin.candidate.source)}",
+        f"on {evaluation.device} ({origin.architecture})",
     ]
     if isinstance(evaluation.outcome, CORRECT) and evaluation.timing:
         timing = evaluation.timing

@@ -109,10 +109,11 @@ Model, get_init_inputs = _ByPosition, _by_position
 
 
 def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module"]) -> str:
-    """Returns the text of a Python file with the task's source, the kernel, and a module that runs it. The
-    module is called ModelNew for the form "kernelbench" and OptimizedModel for "module". Raises
-    KernelBlasterError if the task is a CUDA source, if names in the file clash, or if the kernel would not do
-    all that the module does."""
+    """Returns the text of a Python file with the task's source, the kernel of `origin`, and a module that
+    runs it. The module is called ModelNew for the form "kernelbench" and OptimizedModel for "module". Raises
+    KernelBlasterError if the task is a CUDA source, if names in the file clash, or, for "module", if the
+    module writes to its buffers, which the kernel would not do, or returns something that cannot be
+    exported."""
     if task.kind != "module":
         raise KernelBlasterError(
             f"{task.name}: is a CUDA source, there is no module to stand in for; export it with --format cu."
@@ -133,8 +134,8 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
 
 
 def changes(facts: ModuleFacts) -> str:
-    """Returns, for the user, why a module whose forward() writes to its buffers cannot be exported, and what
-    to do about it. Without a full stop."""
+    """Returns, in words for the user, why a module whose forward() writes to buffers (those in
+    `facts.changed_buffers`) cannot be exported, and what to do about it. There is no full stop at the end."""
     return (
         f"forward() changes the module's buffers ({', '.join(facts.changed_buffers)}), which the kernel does "
         "not; end __init__ with self.eval() if they are statistics for training, else leave them out"

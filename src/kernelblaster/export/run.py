@@ -29,8 +29,9 @@ def shortfall(run: Run) -> str:
 
 def export_run(run: Run, form: Format = "cu") -> str:
     """Returns the best candidate of a run as the text of a file that works without KernelBlaster. `form` is
-    "cu" for a CUDA source; for the forms of a Python file see `python_file`. Raises StoreError if the run has
-    nothing to export, KernelBlasterError if it cannot be exported in this form."""
+    "cu" for a CUDA source; "kernelbench" (with a class ModelNew) or "module" (with a class OptimizedModel)
+    for a Python file. Raises StoreError if the run has nothing to export, KernelBlasterError if it cannot be
+    exported in this form."""
     history = History(run)
     candidate, evaluation = history.best_candidate()
     if evaluation.compilation is None:

@@ -1,5 +1,5 @@
-"""The board: which devices of a fleet are in use, by whom and for what. One process of the fleet keeps it,
-and `fleet status` shows it."""
+"""The board: which devices of a fleet are in use, by whom and for what. It is kept in one process of the
+fleet, and `fleet status` shows it."""
 
 import time
 from dataclasses import dataclass, replace

@@ -9,9 +9,9 @@ from kernelblaster.settings import hide_gpus
 def compile_packed(
     task: Task, candidate: Candidate, architecture: str
 ) -> tuple[Outcome | None, CompiledObject | None]:
-    """Screens and compiles a candidate for `architecture` (like sm_90a) on this machine: (None, the compiled
-    candidate), or (the outcome that says why it did not compile, None). To be called in a process of its own,
-    because it hides all GPUs from the process for good."""
+    """Screens and compiles a candidate for `task` on this machine, for `architecture` (like sm_90a). Returns
+    (None, the compiled candidate) or, if it fails, (the outcome that says why, None). To be called in a
+    process of its own, because it hides all GPUs from the process for good."""
     hide_gpus()
     made = compile_candidate(task, candidate, architecture)
     return (None, pack(made)) if isinstance(made, Binary) else (made, None)

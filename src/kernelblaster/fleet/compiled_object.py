@@ -24,8 +24,8 @@ class CompiledObject:
 
 
 def pack(binary: Binary) -> CompiledObject:
-    """Returns a compiled candidate that is in this machine's compile cache as a value that can be sent to
-    another machine: all files of its folder there."""
+    """Returns the compiled candidate `binary`, which is in this machine's compile cache, as a value that can
+    be sent to another machine: all files of its folder there."""
     folder = binary.path.parent
     paths = sorted(path for path in folder.iterdir() if path.name != CONTENTS)
     files = tuple((path.name, path.stat().st_mode & 0o777, path.read_bytes()) for path in paths)

@@ -60,16 +60,16 @@ class Waiting:
 
     def take_next(self, ahead: Mapping[Hashable, int]) -> Pending:
         """Takes the next request to compile out of the queues. `ahead` says of each client how many of its
-        candidates are compiled or compiling already (0 if it is not in it). Returns the oldest request of the
-        client with the smallest number; of several such clients, of the one whose oldest request is the
-        oldest."""
+        candidates are compiled or compiling already (0 for a client that is not a key of it). Returns the
+        oldest request of the client with the smallest number; of several such clients, of the one whose
+        oldest request is the oldest."""
         client = min(self._of, key=lambda one: (ahead.get(one, 0), self._of[one][0].since))
         return self._taken(client, self._of[client].popleft())
 
     def take_newest(self) -> Pending | None:
         """Takes a request out of the queues, for another device: of the last requests of all clients the
-        newest one. Requests marked `alone` (see `Pending`) are not taken; None if all last requests are
-        marked."""
+        newest one. Requests marked `alone`, with which a process was lost before, are not taken; None if all
+        last requests are marked."""
         newest = [line[-1] for line in self._of.values() if not line[-1].alone]
         if not newest:
             return None
@@ -77,7 +77,7 @@ class Waiting:
         return self._taken(chosen.client, self._of[chosen.client].pop())
 
     def drain(self) -> list[Pending]:
-        """Take all requests, the oldest ones first."""
+        """Takes all requests out of the queues and returns them, the oldest ones first."""
         left = sorted((one for line in self._of.values() for one in line), key=lambda one: one.since)
         self._of, self._count = {}, 0
         return left
@@ -90,11 +90,12 @@ class Waiting:
 
 
 class Desk:
-    """The queue of one device, in front of `owner`, the process that has the device. A request moves through
-    four places: `waiting` to be compiled, `compiling`, `ready` for the device, and `at_work` on it. `began`
-    is when the device began with what is at work (a `time.monotonic`, in seconds). `clients` are the searches
-    whose present task is judged on this device. `answered` is the number of requests answered. `used` has the
-    seconds of device time by search (`Pending.search`)."""
+    """The queue of one device, in front of `owner`, the process that has the device. `facts` describe the
+    device (name, GPU). A request moves through four places: `waiting` to be compiled, `compiling`, `ready`
+    for the device, and `at_work` on it. `began` is when the device began with what is at work (a
+    `time.monotonic`, in seconds). `clients` are the searches whose present task is judged on this device.
+    `answered` is the number of requests answered. `used` has the seconds of device time by search
+    (`Pending.search`)."""
 
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner
@@ -121,8 +122,8 @@ class Desk:
         return choice.kind == "emulated" or choice.gpu in (None, self.facts.spec.name)
 
     def add(self, pending: Pending) -> None:
-        """Puts a request into the queue: with those waiting to be compiled if it asks for an evaluation and
-        its candidate is not compiled yet, else with those ready for the device."""
+        """Puts the request `pending` into the queue: with those waiting to be compiled if it asks for an
+        evaluation and its candidate is not compiled yet, else with those ready for the device."""
         if isinstance(pending.request, EvaluateRequest) and pending.compiled is None:
             self.waiting.add(pending)
         else:
@@ -165,27 +166,29 @@ class Desk:
             del self.used[search]
 
     def charge(self) -> None:
-        """Adds the seconds since the device began with what is at work to the device time that searches have
-        used: equal shares for the requests at work."""
+        """Charges the requests at work on the device: the seconds since the device began with them are added,
+        in equal shares, to the device time of the searches that sent them."""
         seconds = (time.monotonic() - self.began) / max(1, len(self.at_work))
         for one in self.at_work:
             self.used[one.search] += seconds
 
     @property
     def could_take_over(self) -> bool:
-        """Whether this is an emulated device for which nothing waits, so that it could make an evaluation of
-        another one."""
+        """True if this is an emulated device for which no request waits. It could then do an evaluation that
+        waits for another emulated device."""
         return self.owner.kind == "emulated" and not (self.ready or self.waiting or self.compiling)
 
     @property
     def could_spare(self) -> bool:
-        """Whether this is an emulated device for which at least two requests wait."""
+        """True if this is an emulated device for which at least two requests wait, so that another emulated
+        device could take over one of them."""
         return self.owner.kind == "emulated" and len(self.waiting) + len(self.ready) >= 2
 
     def spare_evaluation(self) -> Pending | None:
         """Takes an evaluation out of this queue, so that another emulated device can make it; times are
-        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (see
-        `Pending`). None if there is none, if this device is a GPU, or if fewer than two requests wait."""
+        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (a
+        process was lost with it before). None if there is none, if this device is a GPU, or if fewer than two
+        requests wait."""
         if not self.could_spare:
             return None
         newest = self.waiting.take_newest()
@@ -198,7 +201,7 @@ class Desk:
         return None
 
     def drain(self) -> list[Pending]:
-        """Take all requests out of the queue, except those at work or being compiled."""
+        """Takes all requests out of the queue, except those at work or being compiled, and returns them."""
         left = [*self.ready, *self.waiting.drain()]
         self.ready = []
         return left

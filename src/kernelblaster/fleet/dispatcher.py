@@ -86,7 +86,7 @@ class Dispatcher:
 
     @property
     def devices(self) -> tuple[DeviceFacts, ...]:
-        """The devices of the fleet that can be used now, by their descriptions."""
+        """Descriptions of the devices of the fleet that can be used now."""
         return tuple(desk.facts for desk in self._desks)
 
     def close(self) -> None:

@@ -5,6 +5,7 @@
         fitness, floor = judge.prepare(task)
 
 `LocalFleet` starts a process for each of two GPUs. The dispatcher hands requests to these processes.
+`prepare` returns whether the task can be judged, and the least work that any kernel for it must do.
 `PassingLeases` counts processes that were lost, in memory only. `DirectLine` connects the judge to the
 dispatcher; `JudgeChoice` asks for a GPU. The judge is then used like any other.
 """
@@ -42,7 +43,8 @@ class Line(Protocol):
 
     def receive(self, number: int) -> Any:
         """Waits for the answer to the request with this number and returns it. If the answer is a
-        KernelBlasterError, raises that; raises DeviceLost if the dispatcher is gone."""
+        KernelBlasterError, raises that; raises DeviceLost if the dispatcher (the object that hands requests
+        to devices) is gone."""
         ...
 
     def close(self) -> None: ...
@@ -61,8 +63,8 @@ class FleetJudge:
 
     @classmethod
     def open(cls, line: Line, choice: JudgeChoice) -> "FleetJudge":
-        """Returns a judge on a device of the fleet that `choice` asks for (kind, model of GPU). Waits until
-        there is such a device; raises DeviceLost if none can be expected any more."""
+        """Returns a judge, reached over `line`, on a device of the fleet that `choice` asks for (kind, model
+        of GPU). Waits until there is such a device; raises DeviceLost if none can be expected any more."""
         return cls(line, choice, line.receive(line.send(DescribeRequest(choice))))
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
@@ -77,8 +79,9 @@ class FleetJudge:
         return self._ask(ConfirmRequest(self._choice, task, candidate, evaluation))  # type: ignore[no-any-return]
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """Returns modelled times in microseconds, as `Judge.estimate` does. If the judge's device is a GPU, a
-        PTX machine (the emulator) in this process computes them, so that the GPU does not wait meanwhile."""
+        """Returns the modelled time of each candidate for `task` in microseconds, None where it does not
+        compile, fails, or cannot be modelled. If the judge's device is a GPU, a PTX machine (the emulator) in
+        this process computes the times, so that the GPU does not wait meanwhile."""
         if self.device.modelled or settings().nvcc is None:
             return self._ask(EstimateRequest(self._choice, task, tuple(candidates)))  # type: ignore[no-any-return]
         return estimates(self._estimator, task, candidates, self.device.spec.architecture)

@@ -32,17 +32,18 @@ class Health(Record):
 
 
 def look_at(kind: OwnedKind) -> Health:
-    """Returns the health of the first device that this process can see. Call it before this process opens the
-    device, so that any process found on the device is another one. No problems are reported for a PTX machine
-    (the emulator), or if the GPU cannot be read."""
+    """Returns the health of the first device that this process can see; `kind` says whether that is a GPU or
+    a PTX machine (the emulator). Call it before this process opens the device, so that any process found on
+    the device is another one. No problems are reported for a PTX machine, or if the GPU cannot be read."""
     uuid = nvml.visible_uuid() if kind == "cuda" else None
     found = nvml.reading(uuid) if uuid is not None else None
     return Health() if found is None else judge_reading(found)
 
 
 def judge_reading(found: GpuReading) -> Health:
-    """Returns the health of a GPU from a reading of its sensors. A GPU that is slowed down, has 90 °C or more
-    (HOT_C) or is used by other processes has problems, because times measured on it would be wrong."""
+    """Returns the health of a GPU from `found`, a reading of its sensors. A GPU that is slowed down, has 90
+    °C or more (HOT_C) or is used by other processes has problems, because times measured on it would be
+    wrong."""
     problems = list(found.slowed)
     if found.temperature_c is not None and found.temperature_c >= HOT_C:
         problems.append(f"{found.temperature_c:.0f} °C")

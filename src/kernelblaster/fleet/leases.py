@@ -31,8 +31,9 @@ class Leases(Protocol):
 
 
 class PassingLeases:
-    """Leases (see `Leases`) of a dispatcher that keeps no record on disk: counted in the memory of this
-    process, and gone when it ends."""
+    """Leases of a dispatcher (the object that hands requests to devices) that keeps no record on disk. A
+    lease counts how often the process of a device was lost with a piece of work; here the counts are in the
+    memory of this process, and gone when it ends."""
 
     def __init__(self) -> None:
         self._lost: Counter[str] = Counter()

@@ -37,8 +37,9 @@ class DirectLine:
 
 
 class PipeLine:
-    """A `Line` over a pipe to the dispatcher in another process. `LineServer.connect` makes it; it can be
-    passed to a new process when that is started."""
+    """A `Line` (connection of a search to a dispatcher, which hands requests to devices) over a pipe to the
+    dispatcher in another process. `connection` is this process's end of the pipe. `LineServer.connect` makes
+    the object; it can be passed to a new process when that is started."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
         self._connection = connection
@@ -68,8 +69,8 @@ class PipeLine:
 
 
 class LineServer:
-    """Passes requests that come over pipes on to a dispatcher, and the answers back. It does so in a thread
-    of its own until it is closed. A context manager.
+    """Passes requests that come over pipes on to a dispatcher (which hands them to devices), and the answers
+    back. It does so in a thread of its own until it is closed. A context manager.
 
         with LineServer(dispatcher) as server:
             for news in run_with_retry(work, (), jobs, workers=4, connect=server.connect): ...

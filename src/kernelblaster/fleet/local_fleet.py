@@ -1,4 +1,5 @@
-"""The fleet of one machine: an owner process for each of its GPUs, or PTX machines; no Ray is needed."""
+"""The fleet of one machine: an owner process for each of its GPUs, or PTX machines (emulators); no Ray is
+needed."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -48,9 +49,9 @@ class ThreadCompilers:
 
 class LocalFleet:
     """A `Fleet` on this machine: one process for each GPU in `gpus`, and one for each of `machines` PTX
-    machines. `gpus` are values for CUDA_VISIBLE_DEVICES; None stands for the first GPU that this process
-    sees. With `demands_health`, a GPU that is not fit to time on (hot, slowed down, used by others) is
-    refused."""
+    machines (emulators). `gpus` are values for CUDA_VISIBLE_DEVICES; None stands for the first GPU that this
+    process sees. With `demands_health`, a GPU that is not fit to time on (hot, slowed down, used by others)
+    is refused."""
 
     def __init__(
         self, gpus: Sequence[str | None] = (), machines: int = 0, *, demands_health: bool = False

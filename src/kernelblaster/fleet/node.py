@@ -46,9 +46,9 @@ class NodePlan:
 
 
 def start_node(plan: NodePlan) -> NodeFile:
-    """Start the node, and wait until it runs. Raises KernelBlasterError if one runs already, Ray is missing
-    or does not start, others could reach it without a token, or the fleet that it is to join does not answer
-    or refuses the token."""
+    """Starts the node that `plan` describes, waits until it runs, and returns its record. Raises
+    KernelBlasterError if one runs already, Ray is missing or does not start, others could reach it without a
+    token, or if the fleet that the node is to join does not answer or refuses the token."""
     if find_spec("ray") is None:
         raise KernelBlasterError("a fleet needs Ray: pip install 'kernelblaster[fleet]'.")
     running = read_node()

@@ -34,7 +34,8 @@ MISSING = "this needs Ray: pip install 'kernelblaster[fleet]'."
 
 @dataclass(frozen=True)
 class FleetChoice:
-    """The fleet that a command uses: where it is, and the file of its token (None: the user's own)."""
+    """The fleet that a command uses: `address` says where it is, `token` is the file with its token (None:
+    the user's own)."""
 
     address: FleetAddress
     token: Path | None = None
@@ -74,7 +75,8 @@ class Machines(Protocol):
 
 
 class LocalMachine:
-    """The fleet (see `Machines`) of this machine alone, without Ray."""
+    """The devices of this machine alone, with the interface of a fleet's machines (`Machines`); Ray is not
+    used."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         return kind_here(kind, gpu)
@@ -93,7 +95,7 @@ class LocalMachine:
 
 
 class RayMachines:
-    """The fleet (see `Machines`) of all machines of the Ray cluster that this process is connected to."""
+    """The devices (see `Machines`) of all machines of the Ray cluster that this process is connected to."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         from kernelblaster.devices.specs import gpu_named
@@ -132,8 +134,8 @@ def machines_of(choice: FleetChoice | None) -> "AbstractContextManager[Machines 
 
 @contextmanager
 def open_machines(choice: FleetChoice) -> Iterator[Machines]:
-    """A context in which this process is connected to a fleet's machines. Raises KernelBlasterError if they
-    cannot be reached, refuse the token, or Ray is not installed."""
+    """A context in which this process is connected to the machines of the fleet `choice`; it yields them.
+    Raises KernelBlasterError if they cannot be reached, refuse the token, or Ray is not installed."""
     address = choice.address
     node = read_node() if address.kind == "auto" else None
     if address.kind == "local" or (address.kind == "auto" and node is None):

@@ -10,8 +10,9 @@ from kernelblaster.records import Candidate, Task
 
 
 class OwnerLost(Exception):
-    """The process that owned a device has ended, or its device cannot be used any more. `begun`: it had begun
-    to work on the request; otherwise it was lost before, and the request has no part in that."""
+    """Raised if the process that owned a device has ended, or its device cannot be used any more, for the
+    reason `why`. `begun` is True if the process had begun to work on the request; if it is False, the request
+    cannot be the cause."""
 
     def __init__(self, why: str, *, begun: bool = True) -> None:
         super().__init__(why)
@@ -34,9 +35,10 @@ class Owner(Protocol):
     def kind(self) -> OwnedKind: ...
 
     def ask(self, requests: Sequence[Request], compiled: Any = None) -> "Future[list[Any]]":
-        """Sends requests to the device, as `DeviceOwner.answer` takes them. `compiled` is the compiled
-        candidate if there is one, in the form in which the fleet's compilers return it. The future has the
-        answers, or raises OwnerLost or CompiledLost."""
+        """Sends requests to the device: one, or several for profiles of equal depth, which are made in one
+        start of the profiler. `compiled` is the compiled candidate if there is one, in the form in which the
+        fleet's compilers return it. The future has the answers in the same order, or raises OwnerLost or
+        CompiledLost."""
         ...
 
     def end(self) -> None:
@@ -52,9 +54,9 @@ class Compilers(Protocol):
     def slots(self) -> int: ...
 
     def compile(self, task: Task, candidate: Candidate, architecture: str) -> "Future[Any]":
-        """Screens a candidate and compiles it for an architecture (like "sm_90a"). The future has something
-        to pass to `Owner.ask`: the compiled candidate, a reference to it, or the outcome that says why it was
-        not compiled. It raises OwnerLost if the process that compiled was lost."""
+        """Screens a candidate for `task` and compiles it for an architecture (like "sm_90a"). The future has
+        something to pass to `Owner.ask`: the compiled candidate, a reference to it, or the outcome that says
+        why it was not compiled. It raises OwnerLost if the process that compiled was lost."""
         ...
 
     def close(self) -> None: ...
@@ -89,12 +91,13 @@ class Fleet(Protocol):
         ...
 
     def note(self, owner: Owner, about: str) -> None:
-        """Records for people what the owner's device works on now, in words; empty: nothing."""
+        """Records, for people who ask for the fleet's status, what the owner's device works on now: `about`,
+        in words; empty means nothing."""
         ...
 
     def hopeless(self) -> str | None:
-        """The reason why no owner of a device can be expected any more, in words; None while one is starting
-        or may join."""
+        """Returns in words why the fleet will have no owner of a device any more; None while one is starting
+        or may still join."""
         ...
 
     def close(self) -> None:

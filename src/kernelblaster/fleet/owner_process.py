@@ -18,7 +18,8 @@ ENDING_S = 5.0  # seconds that a process may take to end by itself
 
 
 class ProcessOwner:
-    """An `Owner` in a process of this machine, started at once. `gpus` becomes that process's
+    """An `Owner` (a process that has a device) of the `kind` "cuda" or "emulated" on this machine. It is
+    started when this object is made. `name` is for messages. `gpus` becomes that process's
     CUDA_VISIBLE_DEVICES: one GPU, or "" for a PTX machine. None: it has the same value as in this process."""
 
     def __init__(self, kind: OwnedKind, name: str, gpus: str | None) -> None:

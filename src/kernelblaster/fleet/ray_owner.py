@@ -27,9 +27,9 @@ LETTERS = 300  # of an error of Ray's
 
 
 class DeviceActor:
-    """The Ray actor that owns a device: a `DeviceOwner` in a process on the device's machine. `version` is
-    the version of KernelBlaster in the process that asks; if it differs from this one's, every answer is a
-    NoDevice error."""
+    """The Ray actor that owns a device: a `DeviceOwner` in a process on the device's machine. `kind` is
+    "cuda" or "emulated". `version` is the version of KernelBlaster in the process that asks; if it differs
+    from this one's, every answer is a NoDevice error."""
 
     def __init__(self, kind: OwnedKind, version: str) -> None:
         if kind == "emulated":
@@ -38,8 +38,10 @@ class DeviceActor:
         self._other = kernelblaster.__version__ if kernelblaster.__version__ != version else None
 
     def answer(self, requests: Sequence[Request], compiled: Compiled | None) -> list[Any]:
-        """Returns the answers to requests, as `DeviceOwner.answer` does. If both sides have different
-        versions of KernelBlaster, the answer is a NoDevice error that says so."""
+        """Returns the answers to `requests` in the same order: to one request, or to several for profiles of
+        equal depth. For a request that cannot be answered, the answer is the KernelBlasterError to raise.
+        `compiled` is the compiled candidate that a request came with, None if there is none. If both sides
+        have different versions of KernelBlaster, the answer is a NoDevice error that says so."""
         if self._other is not None:
             return [NoDevice(f"that node has KernelBlaster {self._other}; install the same version there.")]
         return self._owner.answer(requests, compiled)

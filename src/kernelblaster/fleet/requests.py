@@ -24,11 +24,11 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class JudgeChoice:
-    """Which judge answers a request. `kind` is its device: a GPU ("cuda") or the PTX machine ("emulated").
-    `gpu` is the short name of the GPU that is wanted (None: any), or that the PTX machine stands for (None:
-    the default one). Candidates are timed against `baseline`. `searching`: on a PTX machine, evaluations
-    include a profile, which costs no extra time there. `filter` "emulated": the emulator checks a candidate
-    before a GPU runs it. `sanitize`: compute-sanitizer is run too."""
+    """Which judge answers a request. `kind` is its device: a GPU ("cuda") or the PTX machine, an emulator
+    ("emulated"). `gpu` is the short name of the GPU that is wanted (None: any), or that the PTX machine
+    stands for (None: the default one). Candidates are timed against `baseline`. `searching`: on a PTX
+    machine, evaluations include a profile, which costs no extra time there. `filter` "emulated": the emulator
+    checks a candidate before a GPU runs it. `sanitize`: compute-sanitizer is run too."""
 
     kind: OwnedKind
     gpu: str | None = None
@@ -40,9 +40,9 @@ class JudgeChoice:
 
 @dataclass(frozen=True)
 class DescribeRequest:
-    """Asks for a description of the device; the answer is a `DeviceFacts`. The device is opened for it. With
-    `healthy`, a device that is not fit for timing (see health.py) is not opened, and the answer is a NoDevice
-    error."""
+    """Asks for a description of the device that the judge of `choice` would use; the answer is a
+    `DeviceFacts`. The device is opened for it. With `healthy`, a device that is not fit for timing (see
+    health.py) is not opened, and the answer is a NoDevice error."""
 
     choice: JudgeChoice
     healthy: bool = False
@@ -83,8 +83,9 @@ class ConfirmRequest:
 @dataclass(frozen=True)
 class ProfileRequest:
     """Asks the judge that `choice` describes to profile candidates of one task; `depth` says how much is
-    collected ("quick", "usual" or "detailed"). The answer is that of `Judge.profile`: a list with the profile
-    of each candidate or, for a candidate that fails verification, the outcome."""
+    collected: "quick" (what performance states are named from), "usual" (also the profiler's advice) or
+    "detailed" (also counts by instruction). The answer is that of `Judge.profile`: a list with the profile of
+    each candidate or, for a candidate that fails verification, the outcome."""
 
     choice: JudgeChoice
     task: Task

@@ -21,8 +21,8 @@ class GpuStatus:
 @dataclass(frozen=True)
 class NodeStatus:
     """A node (machine) of a fleet: its `address`, whether it is `alive`, its number of `cores`, and how many
-    PTX machines it offers (`machines`). `gpus` is None if it could not be asked for them. `devices` are those
-    that commands use now."""
+    PTX machines (emulators) it offers (`machines`). `gpus` is None if it could not be asked for them.
+    `devices` are those that commands use now."""
 
     address: str
     alive: bool
@@ -38,8 +38,8 @@ def gpus_of_machine() -> tuple[GpuStatus, ...]:
 
 
 def device_line(entry: DeviceEntry, now: float | None = None) -> str:
-    """One line for people on a device in use: its name, what it does, since how many seconds, and for whom.
-    `now` is in seconds since 1970, the present time if it is None."""
+    """Returns one line for people on a device in use (`entry`): its name, what it does, for how many seconds,
+    and for whom. `now` is in seconds since 1970, the present time if it is None."""
     seconds = (time.time() if now is None else now) - entry.since
     doing = f"refused: {entry.refused}" if entry.refused else entry.about or "idle"
     return f"{entry.name}: {doing}, for {max(0.0, seconds):.0f} s, by {entry.user}"

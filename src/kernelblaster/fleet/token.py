@@ -26,8 +26,8 @@ def make_token(path: Path) -> bool:
 
 
 def read_token(path: Path) -> str | None:
-    """The token in a file; None if there is no file. Raises KernelBlasterError if others can read the file,
-    or it holds no token."""
+    """Returns the token in the file `path`; None if there is no such file. Raises KernelBlasterError if
+    others can read the file, or it holds no token."""
     try:
         mode, text = path.stat().st_mode, path.read_text().strip()
     except FileNotFoundError:

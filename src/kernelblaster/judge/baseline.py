@@ -1,4 +1,4 @@
-"""Baselines. A baseline is what a candidate is compared with and timed against: the task's PyTorch module
+"""Baselines: a baseline is what a candidate is compared with and timed against: the task's PyTorch module
 (eager, or by torch.compile or IREE), or a CUDA task's own kernel."""
 
 from collections.abc import Callable, Sequence
@@ -40,21 +40,21 @@ class Baseline(Protocol):
     def scalars(self) -> list[Any]: ...
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
-        """A context in which the baseline is called with these scalar arguments, one for each scalar of the
-        signature, in order. None: with those in the task's file."""
+        """A context in which the baseline is called with the scalar arguments `scalars`, one for each scalar
+        of the signature, in order; if it is None, with those in the task's file."""
         ...
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
-        """Which kinds of values (negative, huge, NaN, ...) each input accepts, and which other scalar
+        """Returns which kinds of values (negative, huge, NaN, ...) each input accepts, and which other scalar
         arguments are possible. A PyTorch module is run at `workload` to find out, with scalars that `rng`
         draws; a CUDA source declares it, so nothing is run."""
         ...
 
     def at(self, workload: Workload) -> "Baseline":
-        """Returns the baseline to use at `workload` (a choice of all sizes); call all other methods on the
-        result. Usually it is this object. It is another one if the module must be built with smaller
-        constructor arguments to run at `workload`, as at the small workload of some tasks. That other one is
-        made at the first such call, and returned again by later calls."""
+        """Returns the baseline to use at `workload` (a choice of all sizes); all other methods are to be
+        called on the result. Usually it is this object. It is a different one if the module must be built
+        with smaller constructor arguments to run at `workload`, as at the small workload of some tasks. That
+        one is made at the first such call, and returned again by later calls."""
         ...
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
@@ -73,9 +73,9 @@ class Baseline(Protocol):
         ...
 
     def wide(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor] | None:
-        """The baseline's outputs computed in float64 from float64 inputs and parameters; None where that is
-        not possible (a user's kernel, a module that insists on another precision) or does not fit in
-        memory."""
+        """Returns the baseline's outputs, computed in float64 from these float64 inputs and parameters; None
+        where that is not possible (a user's kernel, a module that insists on another precision) or does not
+        fit in memory."""
         ...
 
     def close(self) -> None:
@@ -85,9 +85,9 @@ class Baseline(Protocol):
 
 
 class ModuleBaseline:
-    """The task's PyTorch module, run in the judge's own process: eager, or compiled by torch.compile or IREE,
-    as `name` says. With `small`, the module is built with the constructor arguments of the small workload,
-    otherwise with those of the primary one (the timed sizes)."""
+    """The task's PyTorch module, run in the judge's own process on `device`: eager, or compiled by
+    torch.compile or IREE, as `name` says. With `small`, the module is built with the constructor arguments of
+    the small workload, otherwise with those of the primary one (the timed sizes)."""
 
     def __init__(
         self, task: Task, device: Device, name: BaselineName = "eager", *, small: bool = False
@@ -175,8 +175,8 @@ class ModuleBaseline:
 
 
 class KernelBaseline:
-    """The user's kernel of a CUDA-source task, compiled at `binary` and run in a separate process as
-    candidates are. It has no float64 version, so `wide` returns None."""
+    """The user's kernel of a CUDA-source task, compiled at `binary` and run on `device` in a separate
+    process, as candidates are. It has no float64 version, so `wide` returns None."""
 
     def __init__(self, task: Task, device: Device, binary: Path) -> None:
         self.title = ORIGINAL_KERNEL

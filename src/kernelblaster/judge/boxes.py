@@ -1,5 +1,5 @@
-"""Boxes: parts of a workload that is too large to check whole. The reference's outputs for a box are computed
-from a few rows of the inputs.
+"""Boxes: a box is a part of a workload that is too large to check whole. The reference's outputs for it are
+computed from a few rows of the inputs.
 
 This works along independent sizes: those along which outputs do not depend on each other, like a batch
 (tasks/independence.py finds them). A box is a list of indices along each independent size. The reference's
@@ -43,8 +43,9 @@ class Box:
         return self.workload.model_copy(update={"sizes": sizes})
 
     def with_at_most(self, count: int) -> "Box":
-        """A smaller box: of this box's indices along the size `split`, it has `count` (at least one), evenly
-        spaced. Returns this box itself if it has no more indices than that, or if `split` is None."""
+        """Returns a smaller box, which has only `count` (at least one) of this box's indices along the size
+        `split` (the one along which the box can be cut), evenly spaced. Returns this box itself if it has no
+        more indices than that, or if `split` is None."""
         if self.split is None or len(self.chosen[self.split]) <= max(1, count):
             return self
         indices = self.chosen[self.split]
@@ -52,9 +53,10 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Cuts the box along the size `split` into boxes with equally many indices: `most` of them, or one
-        for each index if there are fewer indices than `most`. If the indices cannot be divided equally, the
-        last few are in none of the boxes. Returns only the box itself if `split` is None."""
+        """Cuts the box along the size `split` (the largest independent one) into `most` boxes, each with
+        equally many indices of that size; if there are fewer indices than `most`, into one box for each
+        index. If the indices cannot be divided equally, the last few are in none of the boxes. If `split` is
+        None, returns only the box itself."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]
@@ -65,15 +67,17 @@ class Box:
 
 
 def whole_box(workload: Workload) -> Box:
-    """The box that covers every index of a workload. It has no split: it cannot be cut into slabs."""
+    """Returns the box that covers every index of a workload. Its `split` is None, so it cannot be cut into
+    slabs."""
     return Box(workload, {})
 
 
 def drawn_box(signature: Signature, workload: Workload, independent: tuple[str, ...], rng: Random) -> Box:
-    """A box at random places. Along each of the `independent` sizes these are the first index, the last one,
-    and four that `rng` draws. Around each place, the box has a run of neighbouring indices: 64 of them, but
-    along the largest independent size 4 to 96. There are fewer than 4 if the box would otherwise read more
-    than 8 million (MOST_READ) input elements. If `independent` is empty, the box is the whole workload."""
+    """Returns a box of neighbouring indices around places that are partly drawn by `rng`, for a workload of a
+    task with this `signature`. Along each of the `independent` sizes the places are the first index, the last
+    one, and four drawn ones. Around each place, the box has 64 neighbouring indices, but along the largest
+    independent size 4 to 96; fewer than 4 if the box would otherwise read more than 8 million (MOST_READ)
+    input elements. If `independent` is empty, the box is the whole workload."""
     if not independent:
         return whole_box(workload)
     split = _split(workload, independent)
@@ -91,10 +95,11 @@ def written_box(
     independent: tuple[str, ...],
     places: list[dict[str, int]],
 ) -> Box:
-    """A box around the output elements at `places`, which a candidate wrote. Each of `places` is one element:
-    its index along every independent size, by the size's name, like {"batch": 7}. Along each of the
-    `independent` sizes, the box has a run of neighbouring indices around each place, as long as in
-    `drawn_box`."""
+    """Returns the box around the output elements at `places`, which a candidate wrote in a call at
+    `workload`. Each of `places` is one element: its index along every independent size, by the size's name,
+    like {"batch": 7}. Along each of the `independent` sizes, the box has neighbouring indices around each
+    place: 64, but along the largest independent size 4 to 96, or fewer if the box would otherwise be too
+    large. `signature` is that of the task."""
     split = _split(workload, independent)
     chosen = {
         name: _around(
@@ -110,9 +115,9 @@ def written_box(
 def places_of(
     tensor: Tensor, workload: Workload, independent: tuple[str, ...], flat: torch.Tensor
 ) -> list[dict[str, int]]:
-    """Where elements of the output `tensor` lie along the `independent` sizes. `flat` has the flat indices of
-    the elements. Returns one dictionary for each, with its index along each of these sizes, by the size's
-    name, like {"batch": 7}."""
+    """Returns where elements of the output `tensor`, in a call at `workload`, lie along the `independent`
+    sizes. `flat` has the flat indices of the elements. The result has one dictionary for each, with its index
+    along each of these sizes, by the size's name, like {"batch": 7}."""
     places = []
     for element in flat.tolist():
         place, rest = {}, element

@@ -1,5 +1,5 @@
-"""A verification case: a kind of values at one workload (a choice of all sizes), and how strictly outputs are
-compared there."""
+"""A verification case: a call of a candidate on one kind of values at one workload (a choice of all sizes),
+and how strictly outputs are compared there."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -51,8 +51,8 @@ class Case:
 
     @property
     def title(self) -> str:
-        """The kind of values of this case and what else is special about it, in words ("shifted, scalars
-        0.5"), for reports and for the evidence of a failure."""
+        """A name for this verification case in words, its kind of values and what else is special about it
+        ("shifted, scalars 0.5"), for reports and for the evidence of a failure."""
         if self.focus:
             return f"{self.distribution}, {self.focus} moved"
         if self.scalars is not None:
@@ -67,14 +67,14 @@ class Case:
 
     @property
     def planted(self) -> bool:
-        """True if this case sets some input elements to NaN or infinity."""
+        """True if this verification case sets some input elements to NaN or infinity."""
         return self.distribution in PLANTED
 
     @property
     def lenience(self) -> float:
-        """The factor by which error bounds are multiplied in this case. It is 1 for values like the task
-        file's own. For rearranged values (repeated, sorted, mostly zero) it is at least 3: these are to find
-        gross errors, and another order of summation must pass."""
+        """The factor by which error bounds are multiplied in this verification case. It is 1 for values like
+        the task file's own. For rearranged values (repeated, sorted, mostly zero) it is at least 3, because
+        these cases are to find gross errors, while a correct kernel that sums in another order must pass."""
         if self.distribution in STRICT:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):
@@ -86,5 +86,6 @@ class Case:
         return max(self.workload.sizes.values(), default=1)
 
     def arrangement(self, position: int) -> Distribution:
-        """The kind of values that input tensor number `position` (from 0) is filled with in this case."""
+        """The kind of values that input tensor number `position` (from 0) is filled with in this verification
+        case."""
         return self.inputs[position] if self.inputs is not None else self.distribution

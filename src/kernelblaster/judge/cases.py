@@ -1,9 +1,9 @@
 """The plan of one verification: which kinds of values (huge, zero, NaN, sorted, ...) are tried at which
 sizes.
 
-Every candidate gets a plan of its own. All plans try the same kinds of values; drawn at random are the sizes
-at which each kind comes, the inputs that take it, and the order. Cheap cases come first, because most wrong
-candidates fail early.
+Every candidate gets a plan of its own. All plans try the same kinds of values. The sizes at which each kind
+is tried, the inputs that get it, and the order are drawn at random. Cheap cases come first, because most
+wrong candidates fail early.
 """
 
 import secrets
@@ -98,11 +98,12 @@ class SecretDraw:
 
 
 class CasePlanner:
-    """Draws verification plans (lists of cases) for one task. When the planner is made, `rng` draws the sizes
-    that its plans choose from (None: a secret seed is used). These sizes are near the primary workload or,
-    with `small` (for the emulator), near the task's small workload. `most_bytes` is the most that all tensors
-    may take together at a drawn size. None: 1.3 times what they take at the primary workload, plus 4 MiB;
-    with `small`, twice what they take at the small one."""
+    """Draws verification plans (lists of cases) for one task. `baseline` is what candidates are compared
+    with; it is run to find out which inputs it accepts. When the planner is made, `rng` draws the sizes that
+    its plans choose from (None: a secret seed is used). These sizes are near the primary workload or, with
+    `small` (for the emulator), near the task's small workload. `most_bytes` is the most that all tensors may
+    take together at a drawn size. None: 1.3 times what they take at the primary workload, plus 4 MiB; with
+    `small`, twice what they take at the small one."""
 
     def __init__(
         self,
@@ -121,13 +122,13 @@ class CasePlanner:
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """Every workload (sizes) that a verification plan may contain; the arena, the memory that candidates
-        work on, must have room for each."""
+        """All workloads (choices of sizes) that a verification plan may contain; the arena, the memory that
+        candidates work on, must have room for each."""
         own = (self.sizes.base,) if self._small else self._task.workloads
         return (*own, *(draw.workload for draw in self.sizes.draws))
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """The most bytes that this tensor takes at any workload (sizes) that a verification plan may
+        """Returns the most bytes that `tensor` takes at any workload (sizes) that a verification plan may
         contain."""
         return max(workload.bytes(tensor) for workload in self.workloads)
 
@@ -153,8 +154,8 @@ class CasePlanner:
 
     @property
     def cut_short(self) -> list[str]:
-        """Sentences on what the plans leave out because the reference took too long to try it; usually
-        empty."""
+        """Sentences on what could not be tried on the reference in time and is therefore left out of the
+        plans; usually empty."""
         parts = (("sizes", self.sizes.cut_short), ("kinds of values", self.domain.cut_short))
         return [CUT_SHORT.format(what=what) for what, cut in parts if cut]
 

@@ -62,19 +62,21 @@ class Clock(Protocol):
         ...
 
     def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
-        """For the task in `prepared`, on a GPU, returns a function that measures the task's baseline. Its
-        argument is a layout of the primary workload (the timed sizes) whose tensors are filled with values.
-        It returns the baseline's time on these values in us: measured at the first call for a task, the same
-        number at later calls. Where times are modelled, there is no such function: returns None."""
+        """If the device is a GPU, returns a function that measures the time of the baseline of the task in
+        `prepared`. Its argument is a layout of the primary workload (the timed sizes) whose tensors are
+        filled with values. It returns the baseline's time on these values in us: measured at the first call
+        for a task, the same number at later calls. Where times are modelled, there is no such function:
+        returns None."""
         ...
 
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
         """Profiles of candidates at the primary workload (the sizes that are timed). `wanted` has pairs: a
-        prepared task, and its compiled candidates, which must have passed verification. Returns for each pair
-        a list with one profile per candidate. `depth` ("quick", "usual" or "detailed") says how much is
-        collected."""
+        task with what was prepared for it (`Prepared`), and its compiled candidates, which must have passed
+        verification. Returns for each pair a list with one profile per candidate. `depth` says how much is
+        collected: "quick" (what performance states are named from), "usual" (also the profiler's advice) or
+        "detailed" (also counts by instruction)."""
         ...
 
     def forget(self) -> None:
@@ -83,9 +85,9 @@ class Clock(Protocol):
 
 
 class MeasuredClock:
-    """Times candidates on a GPU, in pairs of a run of the baseline and one of the candidate. A timing has the
-    medians of both and the speedup. With `keep_samples`, it also has every pair of times (baseline,
-    candidate) in us."""
+    """Times candidates on a GPU (`device`). Baseline and candidate are run in pairs, one run of each; a
+    timing has the medians of both and the speedup. With `keep_samples`, it also has every pair of times
+    (baseline, candidate) in us."""
 
     stage = "timing"
     largest_bytes: int | None = None
@@ -133,9 +135,9 @@ class MeasuredClock:
 
 
 class ModelledClock:
-    """Models the times of candidates on the emulator: they are run at small workloads only, and the time at
-    the primary workload (the timed sizes) is modelled from the instructions and memory accesses of some
-    blocks."""
+    """Models the times of candidates on the emulator (`device`): they are run at small workloads only, and
+    the time at the primary workload (the timed sizes) is modelled from the instructions and memory accesses
+    of some blocks."""
 
     stage = "modelling time"
     largest_bytes: int | None = LARGEST_BYTES
@@ -146,11 +148,11 @@ class ModelledClock:
         self._latest: ModelledTimer | None = None
 
     def time(self, verified: VerifiedCandidate) -> Timed:
-        """Models a candidate's time at the primary workload and compares it with the baseline's. If the
-        candidate seems faster, its time is modelled once more from other blocks, drawn in secret; 32 times if
-        its kernels read clocks. If one of these times is more than 1.2 times the first one, the longest
-        counts instead of the first. Where the candidate fails or cannot be emulated, the result has an
-        outcome instead of a timing."""
+        """Models the time of the candidate in `verified` at the primary workload, and compares it with the
+        baseline's. If the candidate seems faster, its time is modelled once more from other blocks, drawn in
+        secret; 32 times if its kernels read clocks. If one of these times is more than 1.2 times the first
+        one, the longest counts instead of the first. If the candidate fails or cannot be emulated, the result
+        has an outcome instead of a timing."""
         timer, floor = self._timer(verified.prepared), verified.prepared.floor
         try:
             profile = timer.profiles([verified.binary])[0]
@@ -170,8 +172,9 @@ class ModelledClock:
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """For each pair in `wanted` (a prepared task, its compiled candidates) a list with one modelled
-        profile per candidate, at the primary workload; `depth` has no effect."""
+        """Returns for each pair in `wanted` (a task with what was prepared for it; its compiled candidates) a
+        list with one modelled profile per candidate, at the primary workload (the sizes that are timed).
+        `depth` has no effect."""
         return [self._timer(prepared).profiles(binaries) for prepared, binaries in wanted]
 
     def forget(self) -> None:

@@ -27,6 +27,7 @@ from kernelblaster.judge.truth import Truth
 from kernelblaster.records import Incorrect, Task, Tensor
 from kernelblaster.records.evaluation import CaseResult, Errors
 from kernelblaster.tasks.arrangements import SAFE
+from kernelblaster.tasks.open_choices import settled
 
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
 SMALL_OUTPUT = 1 << 16  # elements: with fewer, PyTorch's own error may be zero by chance
@@ -65,9 +66,12 @@ class OutputComparer:
         each of its runs, `right` are PyTorch's outputs. All of them were computed on the values that `case`
         and `seed` determine. `parts` has for each output the flat indices of the elements to compare; None:
         all."""
-        truth, seen = self._truth.outputs(case, seed)
+        truth, seen, choices = self._truth.outputs(case, seed)
         if truth is None:
             self.notes.append("no float64 reference: compared with the baseline's own output")
+        else:  # indices of equal elements, before other cases' values overwrite the elements
+            outputs = [[settled(o, c) for o, c in zip(one, choices, strict=True)] for one in outputs]
+            right = [settled(o, c) for o, c in zip(right, choices, strict=True)]
         demands = (
             self._truth.demands(case, seed, truth, right, seen)
             if case.planted and truth is not None
@@ -175,10 +179,10 @@ class OutputComparer:
         return None
 
     def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
-        """Decides on one output in one case. `samples` has this output's errors, one sample for each draw of
-        input values. Samples marked as excused are left out; if none is left, nothing happens. The errors of
-        the others are pooled and appended to this object's list `results`. Raises Stop (Incorrect) if they
-        exceed the bound."""
+        """Decides whether one output of the candidate is precise enough in one verification case (sizes and
+        kind of values). `samples` has this output's errors, one sample for each draw of input values. Samples
+        marked as excused are left out; if none is left, nothing happens. The errors of the others are pooled
+        and appended to this object's list `results`. Raises Stop (Incorrect) if they exceed the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return

@@ -68,9 +68,9 @@ class _NotBuiltError(Exception):
 
 
 def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Binary | Failure:
-    """Screen a candidate's source, compile it for `architecture` (like sm_90a), and screen the result. A
-    candidate that fails is returned as an outcome (CompileFailed, Rejected, TimedOut), not raised. Raises
-    OSError or Shortage if disk or memory runs out."""
+    """Screens the source of a candidate for `task`, compiles it for `architecture` (like sm_90a), and screens
+    the result. Returns the compiled candidate; if it fails, the outcome that says why (CompileFailed,
+    Rejected, TimedOut). Raises OSError or Shortage if disk or memory runs out."""
     findings = screen_source(candidate.source)
     if findings:
         return _rejected(findings)
@@ -195,8 +195,8 @@ def _rejected(findings: list[ScreenFinding]) -> Rejected:
 
 
 def parse_resources(log: str) -> list[Resources]:
-    """Registers, shared memory, stack and spills of each kernel, as ptxas reports them. `log` is nvcc's
-    output with `-Xptxas -v`. In the order in which the log has the kernels."""
+    """Returns what ptxas reports on each kernel (registers, shared memory, stack, spills), in the order in
+    which `log` has the kernels. `log` is nvcc's output with `-Xptxas -v`."""
     resources = []
     pattern = re.compile(
         r"Compiling entry function '(?P<name>[^']+)'.*?"

@@ -1,7 +1,7 @@
 """Which GPU kernels eager PyTorch launches for an operator, and the bytes and operations of each. Used by the
 timing model of eager PyTorch (eager_model.py).
 
-What is written here was read from PyTorch's CUDA sources. Some operators are several kernels, some read their
+The rules here were taken from PyTorch's CUDA sources. Some operators are several kernels, some read their
 input more than once, and cuDNN changes the memory layout for some. An unknown operator counts as one kernel
 that moves its arguments and results, in the family `other`.
 """

@@ -1,5 +1,5 @@
-"""Models the time of one forward call of a task's module in eager PyTorch, without a GPU. It is a model, not
-a measurement: it is what modelled times of candidates are compared with, and it proves no speedup.
+"""Models the time of one forward call of a task's module in eager PyTorch, without a GPU. Modelled times of
+candidates are compared with this modelled time; that proves no speedup.
 
 Two times advance side by side, the host's and the GPU's. The host issues operators one by one. The GPU starts
 a kernel when the host has issued it and the previous one has ended. A kernel takes its memory time, plus its
@@ -84,7 +84,7 @@ def kernel_us(launch: EagerLaunch, spec: GpuSpec, rates: EagerRates) -> float:
 
 
 def peak_tflops(spec: GpuSpec, unit: Unit) -> float:
-    """The GPU's peak rate in TFLOPS for a unit ("fp16", "tf32", "fp32", "fp64"). fp64 is taken as half of
-    fp32, as on data-centre GPUs."""
+    """Returns the peak rate in TFLOPS of a unit ("fp16", "tf32", "fp32", "fp64") of the GPU `spec`. fp64 is
+    taken as half of fp32, as on data-centre GPUs."""
     by_unit = {"fp16": spec.fp16_tflops, "tf32": spec.tf32_tflops, "fp32": spec.fp32_tflops}
     return by_unit[unit] if unit != "fp64" else spec.fp32_tflops / 2

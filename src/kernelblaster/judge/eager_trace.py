@@ -1,5 +1,5 @@
-"""Traces the kernels that a task's PyTorch module would launch in eager mode, by running it on fake tensors.
-Used by the timing model of eager PyTorch."""
+"""Finds out which kernels a task's PyTorch module would launch in eager mode, by running it on fake tensors
+(which have no values). Used by the timing model of eager PyTorch."""
 
 import warnings
 from typing import Any
@@ -28,9 +28,10 @@ Step = EagerLaunch | None  # None: a view, on which only the host works
 
 
 def trace(task: Task, workload: Workload) -> list[Step]:
-    """The kernels of one forward call of the task's module at the workload's sizes, in order. An operator
-    that only makes a view has None in their place. Runs on fake tensors: nothing is computed or allocated.
-    Raises BadTask for a CUDA-source task, and if forward() needs the values of tensors."""
+    """Returns the kernels of one forward call of the task's module at the workload's sizes, in order. For an
+    operator that only makes a view, and so launches none, the list has None. Runs on fake tensors: nothing is
+    computed or allocated. Raises BadTask for a CUDA-source task, and if forward() needs the values of
+    tensors."""
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module whose time could be modelled.")
     file = ModuleFile(task.source, task.path)

@@ -12,8 +12,8 @@ LARGEST_BYTES = 4 << 20  # of all tensors of a workload
 
 
 def small_workload(task: Task) -> Workload:
-    """The workload (sizes) at which candidates of this task are run on the emulator: one whose tensors take
-    at most 4 MiB together (LARGEST_BYTES). Raises BadTask if the task has none."""
+    """Returns the workload (choice of all sizes) at which candidates of this task are run on the emulator:
+    one whose tensors take at most 4 MiB together (LARGEST_BYTES). Raises BadTask if the task has none."""
     workload = task.small
     if workload is None or workload.total_bytes(task.signature) > LARGEST_BYTES:
         if task.kind == "cuda":

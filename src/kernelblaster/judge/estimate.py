@@ -18,9 +18,9 @@ LIMIT_S = 6.0  # that modelling one candidate may take: what takes longer is har
 def estimates(
     estimator: "Estimator", task: Task, candidates: Sequence[Candidate], architecture: str
 ) -> list[float | None]:
-    """Modelled time in us of each candidate at the task's primary workload (the sizes that are timed); None
-    where it does not compile, fails, or cannot be modelled. Candidates are compiled for `architecture` (like
-    sm_90a), in parallel; `estimator` then models them one after another."""
+    """Returns the modelled time in us of each candidate for `task` at the task's primary workload (the sizes
+    that are timed); None where it does not compile, fails, or cannot be modelled. Candidates are compiled for
+    `architecture` (like sm_90a), in parallel; `estimator` then models them one after another."""
     with compilers() as pool:
         compiled = pool.map(lambda candidate: compile_candidate(task, candidate, architecture), candidates)
         binaries = list(compiled)
@@ -41,10 +41,10 @@ class Estimator:
         self._timers: dict[str, ModelledTimer] = {}
 
     def microseconds(self, task: Task, binary: Binary) -> float | None:
-        """Modelled time in us of a compiled candidate at the task's primary workload (the sizes that are
-        timed). None if it cannot be modelled: if the candidate fails, takes longer than six seconds (LIMIT_S)
-        to model, or has an instruction that is not emulated, or if the task has no workload small enough for
-        the emulator. Raises DeviceLost if the emulator fails."""
+        """Returns the modelled time in us of the compiled candidate `binary` at the task's primary workload
+        (the sizes that are timed). None if it cannot be modelled: if the candidate fails, takes longer than
+        six seconds (LIMIT_S) to model, or has an instruction that is not emulated, or if the task has no
+        workload small enough for the emulator. Raises DeviceLost if the emulator fails."""
         try:
             found = self.profile(task, binary)
             return None if found is None else total_us(found)
@@ -52,9 +52,9 @@ class Estimator:
             return None
 
     def profile(self, task: Task, binary: Binary) -> Profile | None:
-        """The modelled profile of a compiled candidate at the task's primary workload (the sizes that are
-        timed). None if the candidate fails, if modelling it takes longer than six seconds (LIMIT_S), or if it
-        or its task cannot be emulated. Raises DeviceLost if the emulator fails."""
+        """Returns the modelled profile of the compiled candidate `binary` at the task's primary workload (the
+        sizes that are timed). None if the candidate fails, if modelling it takes longer than six seconds
+        (LIMIT_S), or if it or its task cannot be emulated. Raises DeviceLost if the emulator fails."""
         try:
             return self._timer(task, binary).profiles([binary], LIMIT_S)[0]
         except DeviceLost:

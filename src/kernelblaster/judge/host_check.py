@@ -1,8 +1,8 @@
 """Host check: refuses candidates whose host code may behave differently in another process, because it
 computes or decides something by addresses.
 
-Code that is wrong in one process of a million is not found by running it. So the host code is executed
-instruction by instruction, and every use that it makes of an address is looked at.
+Code that goes wrong in one process of a million cannot be found by running it. So the host code is executed
+instruction by instruction, and every use of an address in it is checked.
 """
 
 from kernelblaster.devices.device import Argument, CandidateDied, CandidateHung, Runner
@@ -15,11 +15,12 @@ EARLIER = (0, 1, 3)  # calls before the one that is followed: host code may set 
 
 
 def check_host_code(runner: Runner, arguments: tuple[Argument, ...]) -> Outcome | str:
-    """Executes the host code of a loaded candidate, in calls with these arguments, instruction by
-    instruction. Two processes do so, which differ in addresses only. Host code may pass addresses on, compare
-    them with each other and align them; any other use of them is refused. Returns an outcome if the candidate
-    fails: Rejected for a refused use of addresses, RuntimeFailed if its process dies, TimedOut if it hangs.
-    Otherwise returns a note in words: that the host code was checked, or why it could not be."""
+    """Checks the host code of a loaded candidate by executing it instruction by instruction, in calls with
+    these `arguments`. This is done in two processes that differ only in their addresses. Host code may pass
+    addresses on, compare them with each other and align them; any other use of an address is refused. Returns
+    an outcome if the candidate fails: Rejected for a refused use of addresses, RuntimeFailed if its process
+    dies, TimedOut if it hangs. Otherwise returns a note in words: that the host code was checked, or why it
+    could not be."""
     for earlier in EARLIER:
         try:
             call = runner.stepped(arguments, earlier)

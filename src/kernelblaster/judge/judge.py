@@ -74,14 +74,14 @@ class DeviceJudge:
         return self.finish(task, candidate, self.compile(task, candidate), start, draw)
 
     def cases(self, task: Task, seed: int) -> tuple[Case, ...]:
-        """The verification cases (sizes and kinds of values) of an evaluation by this judge with this seed.
-        For the same seed, another judge has other cases: each judge draws once, in secret, which sizes its
-        cases may have."""
+        """Returns the verification cases (sizes and kinds of values) that this judge uses in an evaluation of
+        a candidate for `task` with this seed. Another judge has other cases for the same seed, because each
+        judge draws once, in secret, which sizes its cases may have."""
         return tuple(self._tasks.prepare(task).planner.draw(SecretDraw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
-        """Compiles and verifies a candidate without timing it. The result's `outcome` is a `Verification` if
-        the candidate passed, else the outcome that says what is wrong with it."""
+        """Compiles and verifies a candidate for `task` without timing it. The result's `outcome` is a
+        `Verification` if the candidate passed, else the outcome that says what is wrong with it."""
         self.options.progress("compiling")
         binary = self.compile(task, candidate)
         if not isinstance(binary, Binary):
@@ -105,9 +105,9 @@ class DeviceJudge:
                     binary.cancel()
 
     def sweep(self, task: Task, candidate: Candidate) -> tuple[Evaluation, list[Evaluation]]:
-        """Evaluates the candidate with every combination of values of its source's tunable constants. Returns
-        (the evaluation of the fastest correct one, or the first evaluation if none is correct; all
-        evaluations)."""
+        """Evaluates the candidate for `task` with every combination of values of its source's tunable
+        constants. Returns (the evaluation of the fastest correct one, or the first evaluation if none is
+        correct; all evaluations)."""
         jobs = [(task, variant) for variant in variants(candidate)]
         evaluations = []
         for number, evaluation in enumerate(self.evaluate_many(jobs), 1):
@@ -121,10 +121,11 @@ class DeviceJudge:
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """For each candidate its profile at the primary workload (the timed sizes), or its outcome if it does
-        not compile or fails verification. Candidates that this judge has found correct before are not
-        verified again. All are profiled in one start of the profiler. `depth` ("quick", "usual" or
-        "detailed") says how much is collected."""
+        """Returns for each candidate for `task` its profile at the primary workload (the timed sizes), or its
+        outcome if it does not compile or fails verification. Candidates that this judge has found correct
+        before are not verified again. All are profiled in one start of the profiler. `depth` says how much is
+        collected: "quick" (what performance states are named from), "usual" (also the profiler's advice) or
+        "detailed" (also counts by instruction)."""
         return self.profile_many([(task, candidates)], depth=depth)[0]
 
     def profile_many(
@@ -133,7 +134,8 @@ class DeviceJudge:
         """`wanted` has pairs: a task, and candidates for it. Returns for each pair a list with the profile of
         each candidate at the primary workload (the timed sizes), or the candidate's outcome if it does not
         compile or fails verification. Tasks whose tensors take at most 4 GiB together are profiled in one
-        start of the profiler. `depth` ("quick", "usual" or "detailed") says how much is collected."""
+        start of the profiler. `depth` says how much is collected: "quick" (what performance states are named
+        from), "usual" (also the profiler's advice) or "detailed" (also counts by instruction)."""
         self.options.progress("compiling")
         compiled = [
             (self._tasks.prepare(task), [(one, self.compile(task, one)) for one in candidates])
@@ -142,25 +144,25 @@ class DeviceJudge:
         return self._profiles.profile(compiled, depth)
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """Modelled time in us of each candidate at the primary workload (the timed sizes), from the emulator
-        and without verification; None where it does not compile, fails, or cannot be modelled. Candidates are
-        compiled in parallel."""
+        """Returns the modelled time in us of each candidate for `task` at the primary workload (the timed
+        sizes), from the emulator and without verification; None where it does not compile, fails, or cannot
+        be modelled. Candidates are compiled in parallel."""
         self.options.progress("estimating")
         return estimates(self._estimator, task, candidates, self.device.spec.architecture)
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """(fitness, floor) of a task: whether candidates for it can be verified and timed, and the least
-        memory traffic and arithmetic that any kernel for it needs. Computed on this device at the first call,
-        remembered after. Raises BadTask if the task is unfit."""
+        """Returns (fitness, floor) of a task: the fitness says whether candidates for it can be verified and
+        timed, the floor is the least memory traffic and arithmetic that any kernel for it needs. Computed on
+        this device at the first call, remembered after. Raises BadTask if the task is unfit."""
         prepared = self._tasks.prepare(task)
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """Makes the checks that are too costly for every candidate, and returns the evaluation with their
-        results. They are the emulator's search for races and memory-order errors and, if times are modelled,
-        a run at the sizes that the time was modelled for. Each check that passes adds a note; one that finds
-        an error replaces the outcome by that error. A check is left out if the evaluation already has its
-        note. The evaluation of a candidate that is not correct is returned unchanged."""
+        """Makes the checks that are too costly to be made for every candidate, and returns `evaluation` with
+        their results. The checks are the emulator's search for races and memory-order errors and, if times
+        are modelled, a run at the sizes that the time was modelled for. Each check that passes adds a note;
+        one that finds an error replaces the outcome by that error. A check whose note the evaluation already
+        has is left out. The evaluation of a candidate that is not correct is returned unchanged."""
         if self.device.modelled:
             evaluation = self._confirmed_at_size(task, candidate, evaluation)
         return self._order_check.confirmed(task, candidate, evaluation)
@@ -174,8 +176,8 @@ class DeviceJudge:
         self._estimator.close()
 
     def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
-        """Screen and compile a candidate for this device; a failure is returned as its outcome. Thread-safe:
-        may run while another thread uses the device."""
+        """Screens and compiles a candidate for this device. Returns the compiled candidate; if that fails,
+        the outcome that says why. Thread-safe: may run while another thread uses the device."""
         return compile_candidate(task, candidate, self.device.spec.architecture)
 
     def finish(

@@ -3,8 +3,9 @@ it wrote with the reference.
 
 Most of the inputs hold values like the task file's own. Some slabs (slices of the workload, boxes.py) hold
 another kind of values each. If the call is a single launch whose blocks are independent, only some of its
-blocks are run, drawn in secret, and the elements that they wrote are compared. Their number tells whether all
-blocks together would write every element: a tenth of the blocks should write a tenth of the output.
+blocks are run, drawn in secret, and only the elements that they wrote are compared. How many elements they
+wrote shows whether all blocks together would write the whole output: a tenth of the blocks should write a
+tenth of it.
 """
 
 import random
@@ -66,8 +67,8 @@ class CallCoverage:
 
 
 class TooMuchWorkError(Exception):
-    """A call was ended because it took more work than the emulator was allowed to do (`Draws.most_work`); the
-    message names the workload."""
+    """Raised if a call was ended because it took more work than the emulator was allowed to do
+    (`Draws.most_work`); the message names the workload."""
 
 
 @dataclass
@@ -83,11 +84,11 @@ class _Slab:
 
 
 class LargeCall:
-    """One call of a candidate at `workload`. Call `fill`, then `run`, then `compare`. `known` is what is
-    known of the task. `runner` has the candidate loaded; it shares `arena`, the memory in which the
-    workload's tensors lie. The reference is computed on `device`, for the compared parts (slabs) only. `rng`
-    draws values. Methods raise Stop if the candidate is wrong, CandidateDied or CandidateHung if its process
-    ends."""
+    """One call of a candidate at `workload`, which is made in three steps: `fill`, then `run`, then
+    `compare`. `known` has the task's reference and what else calls need. `runner` has the candidate loaded;
+    it shares `arena`, the memory in which the workload's tensors lie. The reference is computed on `device`,
+    for the compared parts (slabs) only. `rng` draws values. Methods raise Stop if the candidate is wrong,
+    CandidateDied or CandidateHung if its process ends."""
 
     def __init__(
         self,
@@ -113,9 +114,9 @@ class LargeCall:
 
     def fill(self, slabs: Sequence[tuple[Box, Case]]) -> None:
         """Writes values to all inputs and parameters. Each slab (a part of the workload) gets the kind of
-        values that its case names; everything else gets values like the task file's own. Scalars and
-        parameters must be the same in all cases. If there is one slab only and it is the whole workload, some
-        rows of each input get the case's kind of values, and the others do not."""
+        values that its verification case names; everything else gets values like the task file's own. Scalars
+        and parameters must be the same in all cases. If there is one slab only and it is the whole workload,
+        some rows of each input get the case's kind of values, and the others do not."""
         pools = self._known.baseline.at(self._workload).pools
         self._scalars = slabs[0][1].scalars
         for position, tensor in enumerate(self._signature.input_tensors):
@@ -171,8 +172,8 @@ class LargeCall:
 
     @property
     def launches(self) -> int:
-        """How many kernels the candidate's host code launches in this call; they are counted from a
-        recording, nothing is run."""
+        """How many kernels the candidate's host code launches in this call. The host code is only recorded to
+        count them; no kernel is run."""
         return len(self._runner.recorded(self._arguments).launches)
 
     @property
@@ -226,8 +227,9 @@ class LargeCall:
                 raise Stop(Incorrect(reason="unwritten output", evidence=evidence))
 
     def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
-        """The part of the workload that contains the output elements at `places` and elements near them. Each
-        of `places` is an element's index along every independent size, as `CallCoverage.places` has them."""
+        """Returns the part of the workload (a box) that contains the output elements at `places` and elements
+        near them. Each of `places` is one element: its index along every independent size (one along which
+        outputs do not depend on each other), by the size's name, like {"batch": 7}."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def compare(self, part: Box | None = None, *, all_written: bool) -> int:

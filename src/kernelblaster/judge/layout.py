@@ -22,18 +22,18 @@ PIECE = 1 << 28  # bytes that are compared at once
 
 
 def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]:
-    """How many bytes each tensor's slot in the arena (the memory that candidates work on) must have: enough
-    for the tensor at the largest of these workloads, rounded up to 256. In the order of the signature:
-    outputs, inputs, parameters."""
+    """Returns how many bytes each tensor's slot in the arena (the memory that candidates work on) must have:
+    enough for the tensor at the largest of these workloads, rounded up to 256. The result is in the order of
+    the signature: outputs, inputs, parameters."""
     known = list(workloads)
     return [max(_rounded(workload.bytes(tensor)) for workload in known) for tensor in signature.tensors]
 
 
 def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
-    """How many bytes the judge needs in the arena (the memory that candidates work on) beside the slots of
-    the tensors in `signature`. The float64 reference puts all inputs and parameters, widened to float64, into
-    the whole arena; this must be possible at each of `workloads`. 0 if the slots are large enough for
-    that."""
+    """Returns how many bytes the judge needs in the arena (the memory that candidates work on) in addition to
+    the slots of the tensors in `signature`. The float64 reference puts all inputs and parameters, widened to
+    float64, into the whole arena; this must be possible at each of `workloads`. 0 if the slots are large
+    enough for that."""
     known = list(workloads)
     wide = max(
         sum(
@@ -47,10 +47,10 @@ def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the tensors of one workload lie in the arena, the memory that candidates work on. `pointers` has
-    the place of each by the tensor's name. `guards` are the unused parts of the outputs' slots, as (begin,
-    end) byte offsets in the arena. They are filled with the byte `guard`; a changed one shows an
-    out-of-bounds write."""
+    """Where the tensors of one workload lie in the arena, the memory that candidates work on. `pointers` says
+    where each tensor lies, by its name. `guards` are the unused parts of the outputs' slots, as (begin, end)
+    byte offsets in the arena. They are filled with the byte `guard`; a changed one shows an out-of-bounds
+    write."""
 
     arena: Arena
     workload: Workload
@@ -59,12 +59,12 @@ class Layout:
     guard: int = 0xA5
 
     def raw(self, tensor: Tensor) -> torch.Tensor:
-        """The bytes of memory that hold this tensor, as a 1-D uint8 view of the arena (no copy)."""
+        """Returns the bytes of memory that hold `tensor`, as a 1-D uint8 view of the arena (no copy)."""
         pointer = self.pointers[tensor.name]
         return self.arena.memory[pointer.offset : pointer.offset + pointer.bytes]
 
     def view(self, tensor: Tensor) -> torch.Tensor:
-        """The tensor with its type and shape, as a view of the arena (no copy)."""
+        """Returns `tensor` with its type and shape, as a view of the arena (no copy)."""
         return self.raw(tensor).view(getattr(torch, tensor.dtype)).view(self.workload.shape(tensor))
 
     def set_guards(self) -> None:
@@ -73,8 +73,8 @@ class Layout:
             self.arena.memory[start:end].fill_(self.guard)
 
     def broken_guard(self) -> int | None:
-        """Byte offset in the arena of the first changed guard byte (unused memory around outputs); None if
-        none was changed."""
+        """Returns the byte offset in the arena (the memory that candidates work on) of the first guard byte
+        (unused memory around outputs) that was changed; None if none was changed."""
         word = int.from_bytes(bytes([self.guard] * 8), "little", signed=True)
         for begin, end in self.guards:
             for start in range(begin, end, PIECE):
@@ -89,15 +89,16 @@ class Layout:
         return None
 
     def neighbour(self, offset: int) -> str:
-        """Says in words where byte `offset` of the arena lies, for a message: how many bytes before or after
-        the start of the nearest tensor ("16 bytes before the start of y")."""
+        """Returns in words, for a message, where byte `offset` of the arena (the memory that candidates work
+        on) lies: how many bytes before or after the start of the nearest tensor ("16 bytes before the start
+        of y")."""
         near = min(self.pointers.values(), key=lambda p: abs(p.offset - offset))
         side = "before" if offset < near.offset else "after"
         return f"{abs(offset - near.offset)} bytes {side} the start of {near.name}"
 
     def arguments(self, signature: Signature, scalars: Sequence[object]) -> tuple[Argument, ...]:
-        """The arguments of a call in the order of a candidate's launch function: outputs, inputs (with
-        `scalars` among them where the signature has scalars), parameters, sizes."""
+        """Returns the arguments of a call in the order of a candidate's launch function: outputs, inputs
+        (with `scalars` among them where the signature has scalars), parameters, sizes."""
         numbers = iter(scalars)
         result: list[Argument] = [self.pointers[t.name] for t in signature.outputs]
         for item in signature.inputs:
@@ -110,9 +111,9 @@ class Layout:
 def lay_out(
     arena: Arena, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
 ) -> Layout:
-    """Chooses at random where the tensors of a workload lie, in the signature's order. The first tensor gets
+    """Chooses, by `rng`, where the tensors of a workload lie, in the signature's order. The first tensor gets
     slot number `first` of the arena, the next one the slot after it, and so on. A tensor lies at the begin or
-    at the end of its slot, and each slot is mapped at an address that is drawn. Nothing is written."""
+    at the end of its slot, and each slot is mapped at an address that `rng` draws. Nothing is written."""
     tensors = signature.tensors
     slots = arena.slots[first : first + len(tensors)]
     addresses = window.draw_mappings([slot.bytes for slot in slots], rng)
@@ -131,10 +132,10 @@ def lay_out(
 
 
 def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
-    """Views of the arena's memory as tensors: one for each of `tensors`, with its shape at this workload and
-    floating types widened to float64. They are packed one after another over the whole arena. The float64
-    reference uses them for its arguments, so that these need no further memory. They are uninitialized;
-    writing to them destroys what the arena held."""
+    """Views of the arena, the memory that candidates work on, as tensors: one for each of `tensors`, with its
+    shape at this workload and floating types widened to float64. They are packed one after another over the
+    whole arena. The float64 reference uses them for its arguments, so that these need no further memory. They
+    are uninitialized; writing to them destroys what the arena held."""
     views = []
     offset = 0
     for tensor in tensors:

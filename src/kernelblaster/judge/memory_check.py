@@ -14,10 +14,10 @@ PIECE = 1 << 25  # words that are hashed at once
 
 class MemoryCheck:
     """Checks that a candidate's call wrote to nothing but its outputs. Make this object before the call, with
-    the `layout` of the call's tensors, and call `stop_if_touched` after it: hashes of inputs and parameters
-    must be the same. `key` goes into the hashes and must be unknown to the candidate. With `protected`, the
-    device maps inputs and parameters read-only, so they are not hashed, and only the guard bytes around
-    outputs are checked."""
+    the `layout` (where the call's tensors lie) and the task's `signature` (which of them are outputs), and
+    call `stop_if_touched` after the call: hashes of inputs and parameters must be the same. `key` goes into
+    the hashes and must be unknown to the candidate. With `protected`, the device maps inputs and parameters
+    read-only, so they are not hashed, and only the guard bytes around outputs are checked."""
 
     def __init__(self, layout: Layout, signature: Signature, key: int, *, protected: bool) -> None:
         self._layout = layout

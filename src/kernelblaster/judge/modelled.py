@@ -38,10 +38,11 @@ KEPT_BYTES = 64 << 20  # of drawn values, from one candidate of a task to the ne
 
 
 class ModelledTimer:
-    """Models how long candidates of one task take on a GPU, where there is none. The times are those at the
-    primary workload, at which a GPU would be timed. `baseline` is what candidates are compared with (PyTorch,
-    or the user's kernel); it supplies the values for inputs and parameters too. Only the beginning of each
-    tensor is filled with values, so large workloads need little memory."""
+    """Models how long candidates of one task take on a GPU, by running them on the emulated `device`. The
+    times are those at the primary workload, the sizes at which a real GPU would be timed. `baseline` is what
+    candidates are compared with (PyTorch, or the user's kernel); it supplies the values for inputs and
+    parameters too. Only the beginning of each tensor is filled with values, so large workloads need little
+    memory."""
 
     def __init__(self, device: Device, task: Task, baseline: Baseline) -> None:
         self._device = device
@@ -55,10 +56,10 @@ class ModelledTimer:
         self._kept.clear()
 
     def profiles(self, binaries: Sequence[Binary], limit_s: float | None = None) -> list[Profile]:
-        """One modelled profile for each compiled candidate, at the primary workload (the sizes that are
-        timed), with ptxas' report on each kernel (registers, shared memory, spills). Modelling one candidate
-        may take `limit_s` seconds; None: the emulator's usual limit of a call, 60 s unless set otherwise.
-        Raises CandidateDied, CandidateHung or NotEmulated."""
+        """Returns one modelled profile for each compiled candidate in `binaries`, at the primary workload
+        (the sizes that are timed), with ptxas' report on each kernel (registers, shared memory, spills).
+        Modelling one candidate may take `limit_s` seconds; None: the emulator's usual limit of a call, 60 s
+        unless set otherwise. Raises CandidateDied, CandidateHung or NotEmulated."""
         resources = [b.compilation.resources for b in binaries]
         jobs = [replace(job, model_limit_s=limit_s) for job in self._jobs([b.path for b in binaries])]
         profiles = self._device.profile(jobs)
@@ -66,11 +67,12 @@ class ModelledTimer:
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def slowest(self, binary: Binary, profile: Profile, rng: random.Random) -> Profile:
-        """Models a candidate's time again, to see whether that in `profile` holds. Returns the longest new
-        profile if it takes more than 1.2 times (AGREE) as long as `profile`, otherwise `profile`. One new
-        profile is made; 32 (AGAIN_BY_CLOCK) if the device code reads a clock, by which it might do less work
-        at some times. Each is made from other blocks, with other values of clocks and of uninitialized
-        memory. Raises CandidateDied, CandidateHung or NotEmulated."""
+        """Models the time of the compiled candidate `binary` again, to see whether the time in its modelled
+        `profile` is confirmed. Returns the longest new profile if it takes more than 1.2 times (AGREE) as
+        long as `profile`, otherwise `profile`. One new profile is made; 32 (AGAIN_BY_CLOCK) if the device
+        code reads a clock, by which it might do less work at some times. For each, `rng` draws other blocks
+        of the launches, other values of clocks and of uninitialized memory. Raises CandidateDied,
+        CandidateHung or NotEmulated."""
         text = (binary.path.parent / PTX).read_text()
         times = AGAIN_BY_CLOCK if READS_CLOCK.search(text) else 1
         jobs = [replace(job, shift=rng.random()) for job in self._jobs([binary.path] * times)]
@@ -81,10 +83,10 @@ class ModelledTimer:
         return longest if total_us(longest) > AGREE * total_us(profile) else profile
 
     def time(self, profile: Profile, floor: Floor) -> Timing | Rejected | RuntimeFailed:
-        """The timing of a candidate that has this modelled profile; or the outcome, if the profile shows that
-        it must fail. That is Rejected if the candidate launches nothing, or if its time is too short for the
-        GPU to read the bytes that every kernel must read (`floor.certain_bytes`). It is RuntimeFailed if a
-        grid is larger than CUDA allows."""
+        """Returns the timing of a candidate that has this modelled profile; or an outcome, if the profile
+        shows that the candidate must fail. The outcome is Rejected if the candidate launches nothing, or if
+        its time is too short for the GPU to read the bytes that every kernel must read
+        (`floor.certain_bytes`). It is RuntimeFailed if a grid is larger than CUDA allows."""
         start = time.perf_counter()
         spec = self._device.spec
         if not profile.kernels:
@@ -167,7 +169,7 @@ class ModelledTimer:
 
 
 def primary_scalars(task: Task) -> list[Any]:
-    """The scalar arguments of a task at its primary workload (the sizes that are timed), found without
+    """Returns the scalar arguments of a task at its primary workload (the sizes that are timed), without
     allocating its tensors; empty for a CUDA task."""
     if task.kind == "cuda":
         return []
@@ -177,8 +179,8 @@ def primary_scalars(task: Task) -> list[Any]:
 
 
 def total_us(profile: Profile) -> float:
-    """Time in us of a profiled call: the sum of its kernels' durations. Raises KernelBlasterError if the
-    duration of some kernel is not known."""
+    """Returns the time in us of the call in `profile`: the sum of its kernels' durations. Raises
+    KernelBlasterError if the duration of some kernel is not known."""
     durations = [kernel.duration_us for kernel in profile.kernels]
     if None in durations:
         raise KernelBlasterError(f"the profile of {profile.device} has kernels without a duration.")
@@ -186,8 +188,8 @@ def total_us(profile: Profile) -> float:
 
 
 def modelled_speedup(baseline_us: float, candidate_us: float) -> Speedup:
-    """The ratio of two modelled times, baseline over candidate, both in us, with an interval from 1/1.5 to
-    1.5 times the ratio (MODEL_ERROR). The interval has no confidence level, because it is the model's error
-    and not a statistic."""
+    """Returns the speedup from two modelled times in us, baseline over candidate, with an interval from 1/1.5
+    to 1.5 times the ratio (MODEL_ERROR). The interval has no confidence level, because it is the model's
+    error and not a statistic."""
     ratio = baseline_us / candidate_us
     return Speedup(estimate=ratio, low=ratio / MODEL_ERROR, high=ratio * MODEL_ERROR, confidence=None)

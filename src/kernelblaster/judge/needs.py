@@ -75,8 +75,8 @@ def check_memory(task: Task, room: MemoryRoom) -> None:
 
 
 def out_of_memory(task: Task) -> BadTask:
-    """The exception to raise when PyTorch runs out of GPU memory while judging `task`; its message says how
-    much is needed and free."""
+    """Returns the exception to raise when PyTorch runs out of GPU memory while `task` is judged; its message
+    says how much memory judging it needs, and how much is free."""
     free = torch.cuda.mem_get_info()[0]
     return BadTask(
         f"{task.name}: does not fit: judging it needs about {_gb(needs_of(task).device)} of device memory "

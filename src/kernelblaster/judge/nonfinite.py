@@ -52,9 +52,9 @@ class Demand:
 
 
 def demanded(output: torch.Tensor, demand: Demand) -> torch.Tensor:
-    """Makes a candidate's output ready for the usual comparison with the float64 reference. Returns a copy.
-    Elements that may be anything, because inputs hold NaN or infinity (`demand` tells which), get the
-    reference's value; all others keep the candidate's."""
+    """Returns a copy of a candidate's output that can be compared with the float64 reference element by
+    element. Elements that may have any value, because inputs hold NaN or infinity (`demand` says which), get
+    the reference's value; all others keep the candidate's."""
     truth, other, moving = (t.to(output.device) for t in (demand.truth, demand.other, demand.moving))
     if not output.is_floating_point():
         disagreed = demand.own.to(output.device) != truth.to(output.dtype)

@@ -32,7 +32,7 @@ MOST = 4.0  # times: operands that are cut off instead of rounded cost twice as 
 
 @dataclass(frozen=True)
 class OperandRounding:
-    """How the baseline (PyTorch or the user's kernel) treats float32 operands of products at the timed sizes.
+    """How the baseline (PyTorch or the user's kernel) rounds float32 operands of products at the timed sizes.
     `products` says which operands it rounds to TF32: "none", those of "convolutions", or those of all
     "products", matrix products too. `ratio` is the baseline's error divided by the error that rounding to the
     nearest TF32 number causes: 1 if the baseline rounds to the nearest number, about 2 if it cuts off the low
@@ -57,25 +57,25 @@ class RoundedOperands(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def to_tf32(values: torch.Tensor) -> torch.Tensor:
-    """These float64 values rounded to the nearest number of 11 significant bits, as TF32 has; NaN and
-    infinity are unchanged."""
+    """Returns these float64 values rounded to the nearest numbers with 11 significant bits, as TF32 has; NaN
+    and infinity are unchanged."""
     scaled = values * SPLITTER
     rounded = scaled - (scaled - values)
     return torch.where(torch.isfinite(rounded), rounded, values)
 
 
 def expected_rounding(task: Task) -> RoundedProducts:
-    """Which products eager PyTorch should compute on TF32 operands at the timed sizes, by PyTorch's rules and
-    the operators that the module runs there: "convolutions" or "none". Nothing is measured. Also "none" for
-    CUDA sources, and for modules that cannot be traced without values."""
+    """Returns which products eager PyTorch computes on TF32 operands at the timed sizes, according to
+    PyTorch's rules and the operators that the task's module runs there: "convolutions" or "none". Nothing is
+    measured. Also "none" for CUDA sources, and for modules that cannot be traced without values."""
     return _modelled(task).expected
 
 
 def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
     """Measures which products the baseline rounds to TF32 at the timed sizes. The baseline's error on values
-    like the task file's own is compared with the errors of float64 runs in which operands are rounded. "none"
-    for a user's kernel, and where there is no float64 reference. If memory does not suffice for these runs,
-    returns what PyTorch's rules say (`expected_rounding`)."""
+    like the task file's own is compared with the errors of float64 runs in which operands are rounded. The
+    result is "none" for a user's kernel, and where there is no float64 reference. If memory does not suffice
+    for these runs, returns what PyTorch's rules say (`expected_rounding`)."""
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
     try:
@@ -88,10 +88,11 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
 
 def decide(own: float, convolutions: float, products: float) -> OperandRounding:
     """Decides from three RMS errors which operands the baseline rounds to TF32. `own` is the baseline's
-    error. `convolutions` is that of a float64 run with the operands of convolutions rounded, `products` that
-    of one with the operands of all products rounded. The answer names one of these two if `own` is at least
-    half of it (REACHED). "products" is possible only if `products` is more than 1.5 times `convolutions`
-    (APART). Otherwise the answer is "none"."""
+    error; `convolutions` is the error of a float64 run in which the operands of convolutions are rounded,
+    `products` that of one in which the operands of all products are. The answer is "convolutions" if `own` is
+    at least half of the error `convolutions` (REACHED). It is "products" instead if `own` is at least half of
+    the error `products`, and that error is more than 1.5 times as large as `convolutions` (APART). Otherwise
+    it is "none"."""
     found: RoundedProducts = "none"
     if convolutions and own >= REACHED * convolutions:
         found = "convolutions"

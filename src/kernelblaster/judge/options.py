@@ -10,7 +10,7 @@ Progress = Callable[[str], None]
 
 
 def silent(stage: str) -> None:
-    """A progress callback that ignores the name of the stage, for callers that do not want messages."""
+    """Does nothing: the progress callback for those who do not want to hear of stages."""
 
 
 @dataclass(frozen=True)

@@ -49,11 +49,11 @@ UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* 
 
 class OrderCheck:
     """Finds races, wrong memory order and out-of-bounds accesses of compiled candidates by running them in
-    the emulator (PTX machine); no GPU is used. Whether results are right is for verification to say. `spec`
-    is the GPU to emulate. `facts()` is called when the first candidate is checked, and returns the device
-    attributes that host code sees; if it returns None, those that follow from `spec` are used. Whatever
-    hardware leaves open (scheduling, rounding of approximate functions) is drawn at random, so that a
-    candidate cannot recognize the emulator by it."""
+    the emulator (PTX machine); no GPU is used. It does not check whether results are right; verification does
+    that. `spec` is the GPU to emulate. `facts()` is called when the first candidate is checked, and returns
+    the device attributes that host code sees; if it returns None, those that follow from `spec` are used.
+    Whatever hardware leaves open (scheduling, rounding of approximate functions) is drawn at random, so that
+    a candidate cannot recognize the emulator by it."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
@@ -63,8 +63,9 @@ class OrderCheck:
         self._sizes: dict[str, SizeDraws] = {}
 
     def look(self, task: Task, binary: Binary) -> Rejected | str:
-        """Runs a compiled candidate in the emulator at small workloads. Returns Rejected if the emulator
-        finds an error, else a note in words: what was checked, or why nothing could be."""
+        """Runs a compiled candidate for `task` (`binary`) in the emulator at small workloads. Returns
+        Rejected if the emulator finds an error, else a note in words: what was checked, or why nothing could
+        be."""
         try:
             findings, elsewhere = self._findings(task, binary)
         except (KernelBlasterError, CandidateHung) as error:
@@ -81,10 +82,10 @@ class OrderCheck:
         )
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """Checks a correct candidate for races and memory order, and returns its evaluation with the result.
-        If nothing is wrong, it has one more note, which says what was checked. If an error is found, that is
-        its outcome, and it has no timing. An evaluation is returned unchanged if its candidate is not
-        correct, or if it has such a note already."""
+        """Checks a correct candidate for races and memory order, and returns its `evaluation` with the
+        result: if nothing is wrong, with one more note, which says what was checked; if an error is found,
+        with that as its outcome and without a timing. An evaluation is returned unchanged if its candidate is
+        not correct, or if it has such a note already."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation
@@ -236,7 +237,7 @@ def _unchecked(why: str) -> Rejected | str:
 
 
 def with_note(verification: Verification, note: str) -> Verification:
-    """A copy of the verification with one more note."""
+    """Returns a copy of the verification with `note` added to its notes."""
     return verification.model_copy(update={"notes": (*verification.notes, note)})
 
 

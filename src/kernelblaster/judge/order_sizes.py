@@ -1,6 +1,6 @@
 """Chooses the sizes at which the order check runs a candidate. (That is the emulator's search for races and
-stale reads.) They should be cheap, and the host code should launch the same kernels there as at the timed
-sizes, with more than one block each."""
+stale reads.) Runs at these sizes should be cheap, and the host code should launch the same kernels there as
+at the timed sizes, with more than one block each."""
 
 import random
 import re
@@ -40,15 +40,16 @@ class LaunchedSize:
 
     @property
     def warps(self) -> int:
-        """How many warps all launches at this size have together: a measure of the emulator's work."""
+        """The number of warps of all launches at this size together: a measure of how much work they are for
+        the emulator."""
         return sum(_warps(launch) for launch in self.launches)
 
     @property
     def most_blocks(self) -> int:
         """How many blocks of the launch at this size the emulator should run: as many as have 1200 warps
-        (MOST_WARPS), at least 2. 0 for all of them: if all together have no more warps than that, if there
-        are several launches (a later one reads what every block of an earlier one wrote), and if blocks
-        communicate."""
+        (MOST_WARPS), at least 2. 0 means all blocks. That is the answer if all together have no more warps
+        than that, if there are several launches (a later one reads what every block of an earlier one wrote),
+        or if blocks communicate."""
         if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
@@ -88,9 +89,10 @@ class LaunchedSize:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """The workloads at which the candidate's host code is recorded, to see which kernels it launches there:
-    at most twelve (TRIED), all different. `small` comes first. In each of `stretched`, one size is very long;
-    of several with the same long size, one is drawn at random. `others` fill the places that are left."""
+    """Returns the workloads at which the candidate's host code is recorded, to see which kernels it launches
+    there: at most twelve (TRIED), all different. `small` comes first. In each of `stretched`, one size is
+    very long; of several with the same long size, one is drawn at random. `others` are added until there are
+    twelve."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -104,13 +106,14 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """Chooses the sizes at which the order check runs the candidate, from `calls`, which are workloads with
-    their arguments. Together they should launch the same kernels as the `primary` call (at the timed sizes);
-    to see that, the launches of all calls are recorded. `runner` has the candidate loaded. Returns (sizes,
-    missing). `sizes` are at most five (CHOSEN), the first of `calls` always among them. `missing` names the
-    kernels of the primary call that no chosen size launches. A kernel that the primary call launches with
-    several clusters of blocks is missing, too, if every chosen size launches it with a single one. `speaking`
-    is copied into each of the sizes."""
+    """Chooses the sizes at which the order check runs the candidate, at most five (CHOSEN). `calls` are the
+    workloads to choose from, each with the arguments of a call; the first is always chosen. `primary` are the
+    arguments of a call at the timed sizes. The launches of all these calls are recorded by `runner`, which
+    has the candidate loaded. Sizes are chosen so that together they launch the same kernels as the primary
+    call. Returns (the chosen sizes, the names of missing kernels). A kernel is missing if the primary call
+    launches it and no chosen size does, or if the primary call launches it with several clusters of blocks,
+    and each chosen size with only one. `speaking` (whether blocks may communicate) is copied into each of the
+    chosen sizes."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {
@@ -128,9 +131,9 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call of the task's launch function at the primary workload (the sizes that are timed),
-    with `scalars` as its scalar arguments. There is no memory behind its tensors: the launches of the call
-    can be recorded, but not run."""
+    """Returns the arguments of a call of the task's launch function at the primary workload (the sizes that
+    are timed), with `scalars` as its scalar arguments. There is no memory behind its tensors: the launches of
+    the call can be recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

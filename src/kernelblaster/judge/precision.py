@@ -119,8 +119,8 @@ def compare(
 
 
 def roundings(terms: int, dtype: torch.dtype) -> float:
-    """How large a candidate's error may be, counted in roundings of the inputs or the output. It is `terms` /
-    16, at least 16 and at most 384, where `terms` is the number of terms of the longest sum; always 10 if
+    """Returns how large a candidate's error may be, counted in roundings of the inputs or the output: `terms`
+    / 16, at least 16 and at most 384, where `terms` is the number of terms of the longest sum; always 10 if
     `dtype`, the type of the output, has 16 bits. For comparison, a sequential float32 sum of n random values
     costs about half the square root of n roundings, and up to n / 28 where partial sums are much larger than
     the result."""
@@ -138,17 +138,19 @@ def bound(
     coarse: Errors | None = None,
 ) -> Errors:
     """The largest errors that a candidate may have in an output of `count` elements of type `dtype`, by error
-    measure. It is the larger of two: five times (OWN) PyTorch's errors, `baseline`; and the effect of
-    `roundings(terms, dtype)` roundings of output and inputs. `terms` is the length of the longest sum.
-    `condition` is the effect of one rounding of the inputs, None if unknown.
+    measure. `baseline` are PyTorch's errors. `condition` is the effect of one rounding of the inputs, None if
+    unknown. `terms` is the number of terms of the longest sum. `coarse` is the error that PyTorch's rounding
+    of operands at the timed sizes causes, as to TF32; None if it does not round them.
 
-    `coarse` is given if PyTorch rounds operands at the timed sizes, as to TF32: the error that this causes.
-    Then the larger of `coarse` and `baseline` counts as PyTorch's error, and for outputs of 512 elements or
-    more the factor is two (ROUNDED_OWN) instead of five.
+    For floating-point outputs, the bound is the larger of two: five times (OWN) PyTorch's errors, and the
+    effect of `roundings(terms, dtype)` roundings of output and inputs. With `coarse`, the larger of `coarse`
+    and `baseline` counts as PyTorch's error, and for outputs of 512 elements or more the factor is two
+    (ROUNDED_OWN) instead of five. For the measure `lost`, the bound is 16 times the larger of PyTorch's error
+    and `condition`, and at least 1e-5 or two elements.
 
-    If `baseline` is None, there is no float64 reference; two outputs may then differ as much as by two orders
-    of summation. For integers, the bound is five times the larger of `baseline` and `condition`. For the
-    measure `lost` it is 16 times that, and at least 1e-5 or two elements. `terms` has no effect on these two.
+    For integers, the bound is five times the larger of `baseline` and `condition`. If `baseline` is None,
+    there is no float64 reference to compare with; the bound is then a fixed number of roundings
+    (AGREEMENT_ROUNDINGS), for the difference between PyTorch's output and the candidate's.
     """
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}
@@ -174,8 +176,9 @@ def bound(
 
 
 def share_of(errors: Errors, allowed: Errors) -> float:
-    """How much of its bound an error takes, as a ratio: the largest of all measures' ratios of `errors` to
-    `allowed`. Up to 1 is within bounds. Infinite if a bound is zero and the error is not."""
+    """Returns how much of the bound the errors take: for each error measure the ratio of `errors` to
+    `allowed` is computed, and the largest ratio is returned. Up to 1 is within bounds. Infinite if a bound is
+    zero and the error is not."""
     pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
     return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 
@@ -194,15 +197,16 @@ def scaled(errors: Errors, factor: float) -> Errors:
 
 
 def all_finite(values: torch.Tensor) -> bool:
-    """True if every element is finite. Works piece by piece, so it needs no mask of the tensor's size."""
+    """True if every element of `values` is finite. Works piece by piece, so it needs no mask of the tensor's
+    size."""
     flat = values.reshape(-1)
     return all(math.isfinite(_largest(flat[at : at + PIECE])) for at in range(0, flat.numel(), PIECE))
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
-    """A quick test of two outputs on one device: True if they differ by more than the bound `allowed` in RMS
-    or in the worst difference, or, for integers, in any element. If it is False, a full comparison
-    (`compare`) may still find them too far apart."""
+    """A quick test of two outputs on one device, `output` and `other`: True if they differ by more than the
+    bound `allowed` in RMS or in the worst difference, or, for integers, in any element. If the result is
+    False, a full comparison (`compare`) may still find them too far apart."""
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
@@ -219,10 +223,10 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """How far two outputs may be from each other, by error measure, if one is off by at most `allowed` from
-    the truth and the other by at most `own` (None: not at all). It is the sum of both times 1.25, because
-    these bounds were found on other input values. `few` is for outputs of few elements, whose errors vary
-    more: the sum times 2."""
+    """Returns how far two outputs may be from each other, by error measure, if one may be off from the truth
+    by `allowed` and the other by `own` (None: not at all). That is the sum of both, multiplied by 1.25
+    because these bounds were found on other input values; with `few`, for outputs of few elements, by 2
+    because their errors vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
@@ -234,8 +238,8 @@ def larger(allowed: Errors, own: Errors) -> Errors:
 
 
 def exceeded(errors: Errors, allowed: Errors) -> str | None:
-    """The first error measure that is above its bound in `allowed`, in words with both numbers ("rms error
-    3.1e-05, allowed 1e-05"); None if all measures are within bounds."""
+    """Returns the first error measure in `errors` that is above its bound in `allowed`, in words with both
+    numbers ("rms error 3.1e-05, allowed 1e-05"); None if all measures are within bounds."""
     for measure in MEASURES:
         value, limit = getattr(errors, measure), getattr(allowed, measure)
         if not value <= limit:

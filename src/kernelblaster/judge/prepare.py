@@ -47,9 +47,9 @@ class Prepared:
 
 class TaskPreparer:
     """Prepares tasks for one device, each once. `options` say which baseline candidates are compared with,
-    and who hears of progress. `compile` compiles the original kernels of CUDA tasks. `largest_bytes` is None
-    on a GPU. On the emulator, candidates run only at workloads whose tensors take at most that many bytes
-    together."""
+    and which function is called with progress. `compile` compiles the original kernels of CUDA tasks.
+    `largest_bytes` is None on a GPU. On the emulator, candidates run only at workloads whose tensors take at
+    most that many bytes together."""
 
     def __init__(
         self, device: Device, options: EvaluationOptions, compile: Compile, largest_bytes: int | None
@@ -61,8 +61,9 @@ class TaskPreparer:
         self._prepared: dict[str, Prepared] = {}
 
     def prepare(self, task: Task) -> Prepared:
-        """The task with its reference, floor, planner and memory needs, computed at the first call and
-        remembered after. Raises BadTask if the task cannot be judged."""
+        """Returns the task with its reference, the floor (least work of any kernel), the planner of
+        verification cases and the memory needed, computed at the first call and remembered after. Raises
+        BadTask if the task cannot be judged."""
         if task.digest not in self._prepared:
             self._options.progress("preparing the reference")
             try:

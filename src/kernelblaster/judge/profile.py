@@ -37,9 +37,10 @@ class Profiled:
 def filled_layout(
     device: Device, task: Task, baseline: Baseline, workload: Workload, first: int = 0
 ) -> Layout:
-    """Place the tensors of `workload` in the arena (the memory that candidates work on), beginning with slot
-    number `first`, and fill inputs and parameters with values like those of the task's file. The same
-    arguments give the same addresses and values."""
+    """Places the tensors of `workload` in the arena of `device` (the memory that candidates work on),
+    beginning with slot number `first`, and fills inputs and parameters with values like those of the task's
+    file, which `baseline` supplies. Returns where the tensors lie. The same arguments give the same addresses
+    and values."""
     baseline = baseline.at(workload)
     layout = lay_out(device.arena(), task.signature, workload, random.Random(0), first)
     for position, tensor in enumerate(task.signature.input_tensors):
@@ -54,8 +55,9 @@ def profile_candidates(
 ) -> Iterator[list[Profile]]:
     """Yields for each request in `wanted` a list with one profile per binary, at the primary workload (the
     sizes that are timed). Candidates are run on `device`. Requests whose tensors take at most 4 GiB together
-    (TOGETHER_BYTES) share one start of the profiler. `depth` ("quick", "usual" or "detailed") says how much
-    is collected."""
+    (TOGETHER_BYTES) share one start of the profiler. `depth` says how much is collected: "quick" (what
+    performance states are named from), "usual" (also the profiler's advice) or "detailed" (also counts by
+    instruction)."""
     for group in _together(wanted):
         device.arena([size for one in group for size in one.slots])
         jobs: list[ProfileJob] = []
@@ -88,9 +90,9 @@ def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
 
 
 def with_resources(profile: Profile, resources: Sequence[Resources], architecture: str) -> Profile:
-    """A copy of the profile with what ptxas reports added to each kernel: registers, shared memory, spills
-    and theoretical occupancy. Kernels without a report stay as they are. `architecture` is the GPU's, whose
-    limits determine occupancy."""
+    """Returns a copy of the profile with what ptxas reports (`resources`) added to each kernel: registers,
+    shared memory, spills and theoretical occupancy. Kernels without a report stay as they are. `architecture`
+    is the GPU's, whose limits determine occupancy."""
     kernels = []
     for kernel in profile.kernels:
         known = _resources_of(kernel, resources)

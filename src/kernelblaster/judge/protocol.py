@@ -32,33 +32,34 @@ class Judge(Protocol):
     def device(self) -> JudgedDevice: ...
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """(fitness, floor) of a task: whether candidates for it can be verified and timed, and the least
-        memory traffic and arithmetic that any kernel for it needs. Raises BadTask if it is unfit to be
-        judged."""
+        """Returns (fitness, floor) of a task: the fitness says whether candidates for it can be verified and
+        timed, the floor is the least memory traffic and arithmetic that any kernel for it needs. Raises
+        BadTask if it is unfit to be judged."""
         ...
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Judges several candidates, each with its task: one evaluation for each job, in the order of the
-        jobs, yielded as soon as it is done."""
+        """Judges several candidates: each of `jobs` is a task and a candidate for it. Yields one evaluation
+        for each job, in the order of the jobs, as soon as it is done."""
         ...
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """Makes the checks that are too costly for every candidate, above all the emulator's search for races
-        and memory-order errors, and returns the evaluation with their results. Each check that passes adds a
-        note; one that finds an error replaces the outcome by that error. The evaluation of a candidate that
-        is not correct is returned unchanged."""
+        """Makes the checks that are too costly to be made for every candidate, above all the emulator's
+        search for races and memory-order errors, and returns `evaluation` with their results. Each check that
+        passes adds a note; one that finds an error replaces the outcome by that error. The evaluation of a
+        candidate that is not correct is returned unchanged."""
         ...
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """Modelled time in us of each candidate at the primary workload (the sizes that are timed), from the
-        emulator alone and without verification; None where it does not compile, fails, or cannot be
-        modelled."""
+        """Returns the modelled time in us of each candidate for `task` at the primary workload (the sizes
+        that are timed), from the emulator alone and without verification; None where it does not compile,
+        fails, or cannot be modelled."""
         ...
 
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """For each candidate its profile at the primary workload (the sizes that are timed), or its outcome
-        if it does not compile or fails verification. `depth` ("quick", "usual" or "detailed") says how much
-        is collected."""
+        """Returns for each candidate for `task` its profile at the primary workload (the sizes that are
+        timed), or its outcome if it does not compile or fails verification. `depth` says how much is
+        collected: "quick" (what performance states are named from), "usual" (also the profiler's advice) or
+        "detailed" (also counts by instruction)."""
         ...

@@ -19,7 +19,7 @@ class OutputSample:
     """The errors of one output (`tensor`) on one draw of random input values. `found` compares the output of
     each of the candidate's runs with the float64 reference; `own` are PyTorch's errors. `count` is the number
     of elements, `at_worst` the candidate's value in the element that is furthest off. `excused`: PyTorch's
-    own result is of no use for these values, so nothing is judged.
+    own result is useless for these values (such as NaN), so the sample is not judged.
 
     The rest determines the bound. `moved` is the effect of one rounding of the inputs (None: not computed).
     `coarse` is the effect of rounding operands as PyTorch does at the timed sizes, as to TF32 (None: it does
@@ -54,15 +54,15 @@ class OutputSample:
 
 
 def worst(found: Sequence[Comparison]) -> Comparison:
-    """The one of the comparisons `found` with the largest RMS error. One whose `errors` are None (NaN or
-    infinity where the reference is finite, or the reverse) counts as larger than any other."""
+    """Returns the comparison among `found` with the largest RMS error. A comparison whose `errors` are None
+    (NaN or infinity where the reference is finite, or the reverse) counts as larger than any other."""
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 
 def share(samples: Sequence[OutputSample]) -> float:
-    """How much of their bound the errors of one output take, pooled over all draws of input values (one
-    sample each): the largest ratio of all error measures. Up to 1 passes. Infinite if some draw gave NaN or
-    infinity where the reference is finite, or the reverse."""
+    """Returns how much of their bound the errors of one output take, pooled over all draws of input values
+    (one sample each): the largest ratio of all error measures. Up to 1 passes. Infinite if some draw gave NaN
+    or infinity where the reference is finite, or the reverse."""
     errors = [one.errors for one in samples if one.errors is not None]
     return share_of(pooled(errors), allowed(samples)) if len(errors) == len(samples) else float("inf")
 
@@ -85,8 +85,8 @@ def doubtful(samples: Sequence[OutputSample]) -> bool:
 def allowed(samples: Sequence[OutputSample]) -> Errors:
     """The bound on one output's errors, by error measure, from all draws of input values together (one sample
     each). Three things are pooled over the samples: PyTorch's errors, the effects of one rounding of the
-    inputs, and the effects of TF32 operands. `precision.bound` makes a bound of them; the case's lenience is
-    a factor on it."""
+    inputs, and the effects of TF32 operands. `precision.bound` makes a bound of them; it is multiplied by the
+    `lenience` of the samples, which depends on the kind of values."""
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)

@@ -24,8 +24,8 @@ _COUNTER = re.compile(r"\b(?:__builtin_ia32_|_{1,2})rd(?:tscp?|pmc|pid|rand\w*|s
 
 
 def host_text(front_end: str, file: str) -> str:
-    """The part of the output of nvcc's front end (a .cudafe1.cpp file) that comes from the source `file` and
-    goes to the host compiler, with line markers like `# 12`."""
+    """Returns the part of `front_end`, the output of nvcc's front end (a .cudafe1.cpp file), that comes from
+    the source `file` and goes to the host compiler, with line markers like `# 12`."""
     pieces: list[str] = []
     conditions: list[bool] = []  # of the enclosing #if: whether it is `#if 0`
     current, begin = "", 0
@@ -46,8 +46,8 @@ def host_text(front_end: str, file: str) -> str:
 
 
 def screen_host(text: str) -> list[ScreenFinding]:
-    """The reasons, at most 20, why host code (as returned by `host_text`) may not be loaded: inline assembly,
-    and instructions that read clocks or random numbers. Empty if there are none."""
+    """Returns the reasons, at most 20, why the host code in `text` (the result of `host_text`) may not be
+    loaded: inline assembly, and instructions that read clocks or random numbers. Empty if there are none."""
     return list(islice(dict.fromkeys(_findings(text)), MOST_FINDINGS))
 
 

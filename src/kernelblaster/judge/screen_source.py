@@ -1,13 +1,13 @@
-"""Screens a candidate's CUDA source before compilation, so that its author hears early what is not allowed,
+"""Screens a candidate's CUDA source before compilation, so that its author is told early what is not allowed,
 with the line and an alternative.
 
-It decides what may be included and defined. Beyond that it reports what later stages would reject anyway:
-they check what was really compiled (`screen_host`, `screen_binary`), and they decide. Here, calls and
-assembly are reported only if the syntax tree shows for certain that they are in host code; calls only if the
-file defines no function of that name itself. Macros are not expanded.
+It decides what may be included and defined. Beyond that it reports early what later stages (`screen_host`,
+`screen_binary`) would reject anyway, since these check what was really compiled. Here, calls and assembly are
+reported only if the syntax tree shows for certain that they are in host code; calls only if the file defines
+no function of that name itself. Macros are not expanded.
 
-The limits here and in `source_text` bound the time: milliseconds for a kernel, seconds for a text made to be
-slow.
+The limits here and in `source_text` bound the time: milliseconds for a kernel, seconds for a text that was
+written to be slow to screen.
 """
 
 import bisect
@@ -72,8 +72,8 @@ def screen_source(source: str) -> list[ScreenFinding]:
 
 
 def matches(name: str, patterns: list[str]) -> bool:
-    """True if `name` is one of `patterns`, a list from the rules file; a pattern with a `*` at its end
-    matches every name that begins like it."""
+    """True if `name` matches one of `patterns`, a list from the rules file; a pattern with a `*` at its end
+    matches every name that begins with the text before the `*`."""
     return any(name == p or (p.endswith("*") and name.startswith(p[:-1])) for p in patterns)
 
 

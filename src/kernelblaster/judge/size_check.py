@@ -3,7 +3,7 @@ emulator at small workloads only. Here it is run at the primary workload, the si
 for.
 
 If the call is a single launch whose blocks are independent, some of its blocks are run, drawn in secret. Any
-other call is run whole, if the emulator can do that in acceptable time. Results are compared on many kinds of
+other call is run whole, unless that would take the emulator too long. Results are compared on many kinds of
 values (slab_cases.py). A second call then finds errors that depend on what the first one left in memory.
 Calls at some other, drawn workloads follow. Those with few elements and one very large size are run whole.
 """
@@ -63,8 +63,9 @@ class SizesRun:
 
 
 class SizeCheck:
-    """Runs candidates on the emulator at the sizes that their time is modelled for. What it needs of a task
-    is prepared once and kept."""
+    """Checks on the emulator (`device`) that candidates are correct at the large sizes for which their time
+    is modelled; before, they were verified at small sizes only. What this needs of a task is prepared once
+    and kept."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -75,10 +76,11 @@ class SizeCheck:
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
     ) -> Failure | SizesRun:
-        """Runs a candidate at the sizes that its time was modelled for, after it passed verification at small
-        sizes. Returns the outcome if it is wrong there, else a description of what was run. `profile` is its
-        modelled profile at the primary workload (the timed sizes), None if there is none. `seed` draws values
-        and blocks; the candidate must not know it."""
+        """Checks a compiled candidate (`binary`, for the task in `prepared`) at the sizes that its time was
+        modelled for, after it passed verification at small sizes. Returns the outcome if it is wrong there,
+        else a description of what was run. `profile` is its modelled profile at the primary workload (the
+        timed sizes), None if there is none. `seed` draws values and blocks; the candidate must not know
+        it."""
         where = "at the primary sizes"
         try:
             with one_thread():

@@ -29,8 +29,8 @@ class SlowCall:
 
     @property
     def words(self) -> str:
-        """Why the candidate was judged no further, as a sentence without a full stop, with both times in
-        ms."""
+        """Says why the candidate was not judged any further, as a sentence without a full stop, with both
+        times in ms."""
         return (
             f"hopelessly slow: a call takes {self.candidate_us / 1e3:.0f} ms, the baseline "
             f"{self.baseline_us / 1e3:.2g} ms; it is right in the cheap cases and in that call, and was "

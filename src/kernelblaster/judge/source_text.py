@@ -64,9 +64,9 @@ class SourceText:
 
 
 class UnreadableSource(Exception):
-    """The source contains text that compilers might read in two ways, and is rejected. `what` describes that
-    text in words; it lies at the character `offset` of the source's `text`. The attribute `line` is its line,
-    from 1."""
+    """Raised if a source contains text that compilers might read in two ways; such a source is rejected.
+    `what` describes that text in words; it lies at the character `offset` of the source's `text`. The
+    attribute `line` is its line, from 1."""
 
     def __init__(self, text: str, offset: int, what: str) -> None:
         self.what = what

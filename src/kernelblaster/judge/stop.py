@@ -55,9 +55,9 @@ class Leash:
 
 
 def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Failure:
-    """The outcome of a candidate, one of whose calls ended with `error`. RuntimeFailed if its process died;
-    TimedOut if it hung; Rejected if two recordings of the same call asked for different launches. `stage` is
-    "time" or "verify"; `where` describes the call in words, as evidence."""
+    """Returns the outcome of a candidate, one of whose calls ended with `error`: RuntimeFailed if its process
+    died; TimedOut if it hung; Rejected if two recordings of the same call asked for different launches.
+    `stage` is "time" or "verify"; `where` describes the call in words, as evidence."""
     if isinstance(error, CandidateHung):
         return TimedOut(stage="time" if stage == "time" else "verify", limit_s=error.limit_s)
     if isinstance(error, Nondeterministic):

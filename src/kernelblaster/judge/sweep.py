@@ -13,8 +13,8 @@ MOST_SWEPT = 6  # combinations that a search tries of one candidate
 
 
 def tunables(source: str) -> tuple[Tunable, ...]:
-    """The tunable constants that a source declares in lines like `// kernelblaster-tune: BLOCK = 128, 256`,
-    in order; empty if there are none."""
+    """Returns the tunable constants that a source declares in lines like `// kernelblaster-tune: BLOCK = 128,
+    256`, in order; empty if there are none."""
     declared = []
     for name, text in DECLARATION.findall(source):
         values = tuple(int(v) for v in text.replace(" ", "").split(",") if v)
@@ -23,7 +23,7 @@ def tunables(source: str) -> tuple[Tunable, ...]:
 
 
 def baked_variants(source: str, most: int) -> list[str]:
-    """Copies of a source with other values of its tunable constants written into it, the source itself first:
+    """Returns copies of a source in which its tunable constants have other values, the source itself first:
     at most `most` texts, all different. Only the source itself if it declares no tunable constants, or if one
     of them does not have exactly one line `#define NAME value`."""
     declared = tunables(source)
@@ -43,8 +43,9 @@ def baked_variants(source: str, most: int) -> list[str]:
 
 
 def variants(candidate: Candidate) -> list[Candidate]:
-    """One candidate for each combination of the values of the source's tunable constants; only the candidate
-    itself if it declares none. Raises KernelBlasterError for more than 64 combinations (MOST_VARIANTS)."""
+    """Returns one candidate for each combination of the values of the source's tunable constants; only the
+    candidate itself if it declares none. Raises KernelBlasterError for more than 64 combinations
+    (MOST_VARIANTS)."""
     declared = tunables(candidate.source)
     combinations = list(itertools.product(*(t.values for t in declared)))
     if len(combinations) > MOST_VARIANTS:

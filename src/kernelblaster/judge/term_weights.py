@@ -18,9 +18,9 @@ VANISHING = 2.0**-150  # zero in float32
 
 
 def weight(terms: torch.Tensor, dims: Dims) -> int:
-    """The number of terms that contribute rounding error when `terms` is summed over the axes `dims`. These
-    are many sums, one for each index along the other axes; the number is the largest of any of them. 1 if
-    every sum is exact in any order."""
+    """Counts the terms that contribute rounding error when `terms` is summed over the axes `dims`. Zeros do
+    not contribute any. There is one sum for each index along the other axes; returns the largest count of any
+    of these sums. Returns 1 if every sum is exact in any order of adding."""
     sizes = terms.abs()
     total = sizes.sum(dims)
     if bool((total <= EXACT * _quantum(sizes)).all()):

@@ -36,9 +36,9 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
-        """Called after each PyTorch operator (`func`) with its arguments and result. Updates the attributes
-        `length` and `terms` if the operator takes sums with more terms (for `terms`: terms that count) than
-        all operators before. Operators without sums change nothing."""
+        """Called after each PyTorch operator `func` with its arguments (`args`, `kwargs`) and `result`.
+        Updates the attributes `length` and `terms` if the operator takes sums with more terms (for `terms`:
+        terms that count) than all operators before. Operators without sums change nothing."""
         super().see(func, args, kwargs, result)
         name = func.overloadpacket.__name__
         count = TERMS.get(name)

@@ -17,6 +17,7 @@ from kernelblaster.judge.terms import LongestSum
 from kernelblaster.records import Task, Tensor
 from kernelblaster.records.task import RoundedProducts
 from kernelblaster.tasks.distributions import LANDMARKS, Distribution
+from kernelblaster.tasks.open_choices import OpenChoice, OpenChoices
 from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
 
@@ -28,8 +29,9 @@ TIED: tuple[Distribution, ...] = ("written", "spiky")  # kinds that test how equ
 
 class Truth:
     """Fills tensors with the values of verification cases of one task, and computes the float64 reference on
-    these values. To save memory, the reference may overwrite `arena`, the memory that candidates work on.
-    `rng` draws the small changes of the inputs in `rounded`, and in `patch` which elements are changed."""
+    these values. `baseline` is what candidates are compared with; it supplies values for inputs and
+    parameters. To save memory, the reference may overwrite `arena`, the memory that candidates work on. `rng`
+    draws the small changes of the inputs in `rounded`, and in `patch` which elements are changed."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task
@@ -38,26 +40,27 @@ class Truth:
         self._rng = rng
         # The tensors that hold the values of the last case, with its seed; None once they are overwritten.
         self._present: tuple[int, list[torch.Tensor]] | None = None
+        self._has_indices = not all(tensor.floating for tensor in task.signature.outputs)
 
     def write(
         self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
     ) -> None:
-        """Writes a case's values, determined by `seed`, to these tensors and remembers that they are there.
-        The float64 reference may read its inputs from them later, so the caller must not write to them before
-        the next call of `write`."""
+        """Writes the values of the verification case `case`, determined by `seed`, to the tensors `inputs`
+        and `parameters`, and remembers that they are there. The float64 reference may read its inputs from
+        these tensors later, so nothing else may write to them before the next call of `write`."""
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Call this instead of `write` if `tensors` (inputs, then parameters) hold the values of a case
-        already. The float64 reference reads its inputs and parameters from them, if it is then computed with
-        the same `seed`."""
+        """Takes `tensors` (inputs, then parameters), which already hold the values of a verification case, as
+        the case's values, in place of a call of `write`. The float64 reference reads its inputs and
+        parameters from them when it is computed with the same `seed`."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
-        """Changes a part of what `write` wrote for this case: in each tensor, a random run of 1/64 to 1/16 of
-        its elements gets other values of the same kind, determined by `seed`. The float64 reference then
-        reads what is there."""
+        """Changes a part of what `write` wrote for this verification case: in each tensor, a random run of
+        1/64 to 1/16 of its elements gets other values of the same kind, determined by `seed`. From then on,
+        the float64 reference reads the changed values."""
         assert self._present is not None, "write() comes first"
         written = self._present[1]
         others = [torch.empty_like(tensor) for tensor in written]
@@ -78,9 +81,9 @@ class Truth:
         parameters: list[torch.Tensor],
         instead: Distribution | None = None,
     ) -> None:
-        """Writes a case's values, determined by `seed`, to these input and parameter tensors. `instead` is a
-        kind of values to use in place of the case's (None: the case's own). Inputs that keep the task file's
-        own values in this case keep them also with `instead`."""
+        """Writes the values of a verification case, determined by `seed`, to these input and parameter
+        tensors. `instead` is a kind of values to use in place of those that the case names (None: those).
+        Inputs that keep the task file's own values in this case keep them also with `instead`."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -93,8 +96,8 @@ class Truth:
         self.fill_parameters(case, seed, parameters)
 
     def fill_parameters(self, case: Case, seed: int, parameters: list[torch.Tensor]) -> None:
-        """Write a case's parameter values, determined by `seed`, to these tensors: the module's own,
-        perturbed or shuffled as the case says."""
+        """Writes parameter values, determined by `seed`, to the tensors `parameters`: the module's own
+        values, perturbed or shuffled as the verification case `case` says."""
         baseline = self._baseline.at(case.workload)
         for position, tensor in enumerate(self._task.signature.parameters):
             original, target = baseline.parameters[position], parameters[position]
@@ -107,31 +110,40 @@ class Truth:
             else:
                 target.copy_(original)
 
-    def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """Returns (outputs, seen). `outputs` are the float64 reference's, on the values that `case` and
-        `seed` determine; None if there is no float64 reference. `seen` has watched the operators run, and
-        knows the length of the longest sum. May overwrite the arena, the memory that candidates work on."""
+    def outputs(
+        self, case: Case, seed: int
+    ) -> tuple[list[torch.Tensor] | None, LongestSum, list[OpenChoice | None]]:
+        """Returns (outputs, seen, choices). `outputs` are the float64 reference's, on the values that `case`
+        and `seed` determine; None if there is no float64 reference. `seen` has watched the operators run, and
+        knows the length of the longest sum. `choices` has an entry for each output: if it holds indices that
+        PyTorch leaves open where elements are equal, which others are right, else None. May overwrite the
+        arena, the memory that candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
-        return self._wide(case, seed, seen=seen), seen
+        if not self._has_indices:
+            return self._wide(case, seed, seen=seen), seen, [None] * len(self._task.signature.outputs)
+        with OpenChoices() as chosen:
+            outputs = self._wide(case, seed, seen=seen)
+        return outputs, seen, chosen.of(outputs or [])
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
-        """The float64 reference outputs of a case after every input value was changed by up to one rounding
-        of its type. Compared with the result of `outputs`, which are those without this change, they show how
-        much roundings of the inputs change the result. None if there is no float64 reference."""
+        """Returns the float64 reference outputs of the verification case `case` after every input value
+        (determined by `seed`) was changed by up to one rounding of its type. Compared with the result of
+        `outputs`, which are those without this change, they show how much roundings of the inputs change the
+        result. None if there is no float64 reference."""
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
-        """The float64 reference outputs of a case, computed with operands rounded to TF32. `products` says
-        which operands: those of "convolutions", or of all "products". None if it is "none", or if there is no
-        float64 reference."""
+        """Returns the float64 reference outputs of the verification case `case` (values determined by
+        `seed`), computed with operands rounded to TF32. `products` says which operands: those of
+        "convolutions", or of all "products". None if it is "none", or if there is no float64 reference."""
         return None if products == "none" else self._wide(case, seed, seen=RoundedOperands(products))
 
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
-        """What is required of each output where inputs are NaN or infinite; None if there is no float64
-        reference. `case` and `seed` determine the input values. `truth` are the float64 outputs on them,
-        `right` PyTorch's own, and `seen` is the second result of `outputs`."""
+        """Returns what is required of each output where inputs are NaN or infinite; None if there is no
+        float64 reference. The verification case `case` and `seed` determine the input values. `truth` are the
+        float64 outputs on them, `right` PyTorch's own, and `seen` is the second result of `outputs`."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():
@@ -220,8 +232,8 @@ class Truth:
 
 
 def scattered(values: torch.Tensor, seed: int, *, tied: bool = True) -> torch.Tensor:
-    """A pseudo-random number in [-1, 1) for each float64 value. If `tied`, it depends on the value and the
-    seed only, so that equal values get equal numbers; otherwise also on the value's index."""
+    """Returns a pseudo-random number in [-1, 1) for each of `values` (float64). If `tied`, it depends on the
+    value and the seed only, so that equal values get equal numbers; otherwise also on the value's index."""
     bits = values.view(torch.int64) ^ seed
     if not tied:
         bits = bits ^ torch.arange(1, 1 + bits.numel(), device=bits.device) * 0x9E3779B97F4A7C1

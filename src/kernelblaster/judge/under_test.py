@@ -41,8 +41,9 @@ class Checked:
 
 @dataclass(frozen=True)
 class Judged:
-    """What verification, timing and profiling of one candidate gave: those fields of its `Evaluation` that do
-    not come from compilation."""
+    """What verification, timing and profiling of one candidate gave: the fields of its `Evaluation` that do
+    not come from compilation. `outcome` is the verdict, `counters` are what the emulator counted in the last
+    verified call; None for a stage that was not reached."""
 
     outcome: Outcome
     verification: Verification | None = None
@@ -52,9 +53,10 @@ class Judged:
 
 
 class CandidateUnderTest:
-    """A compiled candidate (`binary`) for the task in `prepared`, to be verified, or verified and timed by
-    `clock`. All random choices are those of `draw` (its seeds, and its cases if it has any). Each method
-    loads the candidate anew in processes of its own. `progress` is called with the name of each stage."""
+    """A compiled candidate (`binary`) for the task in `prepared`, to be verified on `device`, or verified and
+    timed by `clock`. All random choices are those of `draw` (its seeds, and its cases if it has any). Each
+    method loads the candidate anew in processes of its own. `progress` is called with the name of each
+    stage."""
 
     def __init__(
         self,
@@ -73,7 +75,8 @@ class CandidateUnderTest:
         self._progress = progress
 
     def verify(self) -> Checked:
-        """Load and verify the candidate; the outcome is Unsupported if the emulator lacks an instruction."""
+        """Loads and verifies the candidate. The outcome of the result is Unsupported if the emulator lacks an
+        instruction."""
         try:
             with self._loaded() as runner:
                 if not isinstance(runner, Runner):

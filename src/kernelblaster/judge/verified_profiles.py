@@ -16,8 +16,8 @@ Check = Callable[[Prepared, Binary], Checked]
 
 class VerifiedProfiles:
     """Makes profiles with `clock`, but only of candidates that are correct, since the profile of an incorrect
-    one would be misleading. `check` is called to verify a compiled candidate, unless its code was found
-    correct before (`remember`). `progress` is called with the name of each stage."""
+    one would mislead. `check` is called to verify a compiled candidate, unless its code was found correct
+    before (`remember`). `progress` is called with the name of each stage."""
 
     def __init__(self, clock: Clock, check: Check, progress: Progress = silent) -> None:
         self._clock = clock
@@ -35,10 +35,12 @@ class VerifiedProfiles:
         wanted: Sequence[tuple[Prepared, Sequence[tuple[Candidate, Binary | Outcome]]]],
         depth: Depth,
     ) -> list[list[Profile | Outcome]]:
-        """`wanted` has pairs: a prepared task, and its candidates, each with what compiling it gave. Returns
-        for each pair a list with the profile of each candidate at the primary workload (the sizes that are
-        timed), or the candidate's outcome if it did not compile or fails verification. `depth` ("quick",
-        "usual" or "detailed") says how much is collected."""
+        """`wanted` has pairs: a task with what was prepared for it (`Prepared`), and its candidates, each
+        with what compiling it gave: the compiled candidate, or the outcome if it did not compile. Returns for
+        each pair a list with the profile of each candidate at the primary workload (the sizes that are
+        timed), or the candidate's outcome if it did not compile or fails verification. `depth` says how much
+        is collected: "quick" (what performance states are named from), "usual" (also the profiler's advice)
+        or "detailed" (also counts by instruction)."""
         checked = [
             (prepared, [self._correct_or_outcome(prepared, *candidate) for candidate in candidates])
             for prepared, candidates in wanted

@@ -45,10 +45,10 @@ TOO_MANY_THREADS = "some sizes above the primary ones were not run: a call start
 
 
 class Verifier:
-    """Runs the verification cases (sizes and kinds of values) of one candidate, which is loaded in `runner`.
-    `seed` draws the values; the candidate must know neither it nor `cases`. `rounding` says how the baseline
-    (PyTorch) rounds operands of products, as to TF32 (None: it does not). `work` is what the last call put on
-    the device.
+    """Runs the verification cases (sizes and kinds of values) of one candidate for `task`, which is loaded in
+    `runner`. `seed` draws the values; the candidate must know neither it nor `cases`. `rounding` says how the
+    baseline (PyTorch) rounds operands of products, as to TF32 (None: it does not). The attribute `work` is
+    what the last call put on the device.
 
     With `baseline_us`, verification ends early for a candidate that is hopelessly slow; `slow` is then the
     call that showed it. `baseline_us(layout)` returns the baseline's time in us on the values in a layout of
@@ -123,8 +123,9 @@ class Verifier:
         )
 
     def primary_errors(self) -> dict[str, tuple[Errors, Errors | None]]:
-        """For each output by name (its error bound, PyTorch's own errors or None), as found at the primary
-        workload (the timed sizes) on values like the task file's own. Call it after `verify` has passed."""
+        """Returns for each output, by its name, (the bound on its errors, PyTorch's own errors or None), as
+        found at the primary workload (the timed sizes) on values like the task file's own. Call it after
+        `verify` has passed."""
         return {
             r.output: (r.bound, r.baseline)
             for r in self.results

@@ -53,9 +53,9 @@ class NamedThings:
         return {}
 
     def environment(self) -> Data:
-        """The environment variables that the command hid from the code of task files, other than API keys, as
-        {"variables": values by name}. Once `seal` was called, which happens before the code of task files
-        runs, the answer is {"variables": {}}."""
+        """Returns the environment variables that the command hid from the code of task files, other than API
+        keys, as {"variables": values by name}. Once `seal` was called, which happens before the code of task
+        files runs, the answer is {"variables": {}}."""
         with self._lock:
             return {"variables": {} if self._sealed else self._variables}
 

@@ -25,8 +25,8 @@ def opened(recorded: str, given: str | None = None) -> str:
     """Returns the address by which a knowledge base can be opened. `recorded` is the address that a run
     recorded, in which *** stands for a password. `given` is the address with its password, if the user gives
     it again. If `given` is None, the result has no password; libpq, which opens the database, takes the
-    password from PGPASSWORD or ~/.pgpass. Raises KnowledgeError if `given` is another knowledge base than
-    `recorded`."""
+    password from PGPASSWORD or ~/.pgpass. Raises KnowledgeError if `given` is the address of another
+    knowledge base than `recorded`."""
     if given is not None:
         if shown(given) != recorded:
             raise KnowledgeError(f"the run was begun with the knowledge base {recorded}, not {shown(given)}.")

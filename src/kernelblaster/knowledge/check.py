@@ -1,5 +1,5 @@
-"""Checks a whole knowledge base; if its tables of states and optimizations are damaged, makes them again from
-the events."""
+"""Checks a whole knowledge base; if its tables of performance states and optimizations are damaged, makes
+them again from the events."""
 
 from pathlib import Path
 
@@ -20,7 +20,8 @@ MOST_LISTED = 20  # problems of one kind
 def problems(where: str | Path) -> list[str]:
     """Returns everything that is wrong with the knowledge base at the address `where`, one line each; empty
     if nothing is. A line names a damaged row (at most 20 of a table). If no row is damaged, a line may say
-    that the tables of states and optimizations are not what the events give when they are applied again."""
+    that the tables of performance states and optimizations are not what the events give when they are applied
+    again."""
     try:
         database = Database(where, create=False, trusting=True)
     except KnowledgeError as error:
@@ -41,10 +42,10 @@ def problems(where: str | Path) -> list[str]:
 
 
 def repair(where: str | Path) -> Path | None:
-    """Makes the tables of states and optimizations of a knowledge base again from its events. A SQLite file
-    is replaced by a new one; returns the path to which the damaged one was renamed. A PostgreSQL database is
-    changed in place; returns None. No other process may use the knowledge base meanwhile. Raises
-    KnowledgeError if events are damaged too."""
+    """Computes the tables of performance states and optimizations of the knowledge base at `where` anew from
+    its events. A SQLite file is replaced by a new one; returns the path to which the damaged one was renamed.
+    A PostgreSQL database is changed in place; returns None. No other process may use the knowledge base
+    meanwhile. Raises KnowledgeError if events are damaged too."""
     database = Database(where, create=False, trusting=True)
     try:
         with database.reading() as connection:

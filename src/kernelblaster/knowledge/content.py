@@ -1,7 +1,8 @@
-"""The content of a knowledge base at one version: its states, and the techniques of each state.
+"""The content of a knowledge base at one version: its performance states, and the techniques of each state.
 
 Entries are immutable: a change replaces an entry by a new one. So copying a content is cheap, and a copy does
-not change when the original does."""
+not change when the original does.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -51,11 +52,11 @@ class StateEntry(Record):
 
 
 class OptimizationEntry(Record):
-    """What the knowledge base has about one technique in one state: its description, and what is known of its
-    gain. `preconditions` say what the technique needs. `prior` is the natural logarithm of the speedup
-    expected before any attempt; it counts as much as `weight` observations. `evidence` has the results of all
-    attempts. `notes` are remarks for people and models. `retired` says why the technique is no longer
-    offered, None if it is offered."""
+    """What the knowledge base has about one technique in one performance state: its `title` and description,
+    and what is known of its gain. `preconditions` say what the technique needs. `prior` is the natural
+    logarithm of the speedup expected before any attempt; it counts as much as `weight` observations.
+    `evidence` has the results of all attempts. `notes` are remarks for people and models. `retired` says why
+    the technique is no longer offered, None if it is offered."""
 
     state: str
     technique: str
@@ -71,7 +72,7 @@ class OptimizationEntry(Record):
     def prediction(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> Prediction:
-        """Returns the prediction for one more attempt at the technique on the GPU `architecture` (such as
+        """Returns what is expected of one more attempt at the technique on the GPU `architecture` (such as
         `sm_90a`), after the techniques `applied`, in a `family` of tasks (such as `scan`). None stands for
         any architecture or family. Without an architecture, only attempts timed on GPUs are used, or those
         timed by a model if there are no others (see `Evidence.of_one_clock`)."""
@@ -82,8 +83,9 @@ class OptimizationEntry(Record):
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> "Scored":
         """Returns the technique with its prediction for one more attempt on a GPU `architecture` (None: any),
-        after the techniques `applied`, in a `family` of tasks (None: any). Its `payoff` is 0, since that
-        depends on other techniques and is computed elsewhere."""
+        after the techniques `applied`, in a `family` of tasks (None: any). Its `payoff` (what it is worth
+        because others gain more after it) is 0, since that depends on other techniques and is computed
+        elsewhere."""
         prediction = self.prediction(architecture, applied, family)
         optimization = Optimization.model_construct(
             technique=self.technique,
@@ -96,15 +98,16 @@ class OptimizationEntry(Record):
 
     def untried(self) -> "OptimizationEntry":
         """Returns a copy of this entry without evidence, as if the technique had never been tried in this
-        state."""
+        performance state."""
         return self.model_copy(update={"evidence": Evidence()})
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A technique with its prediction, made for a GPU architecture, a family of tasks and the techniques
-    applied before. `notes` are the knowledge base's remarks on it. `payoff` is a natural logarithm of a
-    speedup: what the technique is worth beyond its own gain, because other techniques gain more after it."""
+    """A technique (`optimization`) with its `prediction`: what is expected of it on a GPU architecture, in a
+    family (kind of computation) of tasks, after certain other techniques. `notes` are the knowledge base's
+    remarks on it. `payoff` is a natural logarithm of a speedup: what the technique is worth beyond its own
+    gain, because other techniques gain more after it."""
 
     optimization: Optimization
     prediction: Prediction
@@ -113,8 +116,8 @@ class Scored:
 
     @property
     def promise(self) -> float:
-        """The natural logarithm of the speedup that an attempt is expected to bring: `prediction.gain` plus
-        `payoff`."""
+        """The natural logarithm of the speedup that an attempt is expected to bring, now and through
+        techniques that gain more after it: `prediction.gain` plus `payoff`."""
         return self.prediction.gain + self.payoff
 
 
@@ -125,22 +128,22 @@ Key = tuple[str, str | None]
 @dataclass
 class Content:
     """All that a knowledge base has at one `version`, the number of its latest event (recorded change).
-    `states` has what is known about each state, by the state's name. `entries` has what is known about each
-    technique, by the name of the state and then of the technique. States that were merged into others are
-    still there, with `merged_into` set."""
+    `states` has what is known about each performance state, by the state's name. `entries` has what is known
+    about each technique, by the name of the state and then of the technique. States that were merged into
+    others are still there, with `merged_into` set."""
 
     version: int = 0
     states: dict[str, StateEntry] = field(default_factory=dict)
     entries: dict[str, dict[str, OptimizationEntry]] = field(default_factory=dict)
 
     def copy(self) -> "Content":
-        """Returns a content with the same states and techniques that can be changed without changing this
-        one."""
+        """Returns a copy with the same performance states and techniques; changing the copy does not change
+        this content."""
         return Content(self.version, dict(self.states), dict(self.entries))
 
     def resolve(self, state: str) -> str:
-        """Returns the name under which a state is kept: `state` itself, or the name of the state that it was
-        merged into. Raises KnowledgeError if the knowledge base has no state of this name."""
+        """Returns the name under which a performance state is kept: `state` itself, or the name of the state
+        that it was merged into. Raises KnowledgeError if the knowledge base has no state of this name."""
         if state not in self.states:
             near = get_close_matches(state, sorted(self.states), n=3)
             advice = f"did you mean {' or '.join(near)}?" if near else "`kernelblaster kb show` lists all."
@@ -150,9 +153,9 @@ class Content:
         return state
 
     def entry(self, state: str, technique: str) -> OptimizationEntry:
-        """Returns what is known about `technique` in `state`, or in the state that `state` was merged into.
-        Raises KnowledgeError if the knowledge base does not have the state or does not have the technique in
-        it."""
+        """Returns what is known about `technique` in `state`, or in the performance state that `state` was
+        merged into. Raises KnowledgeError if the knowledge base does not have the state or does not have the
+        technique in it."""
         name = self.resolve(state)
         if technique not in self.entries.get(name, {}):
             near = get_close_matches(technique, sorted(self.entries.get(name, {})), n=3)
@@ -167,10 +170,10 @@ class Content:
         applied: tuple[str, ...] = (),
         family: str | None = None,
     ) -> list[Scored]:
-        """Returns the techniques of a state that are not retired, with their predictions for a GPU
-        `architecture`, after the techniques `applied`, in a `family` of tasks (None: any architecture or
-        family). The largest expected gain comes first. Raises KnowledgeError if the knowledge base has no
-        such state."""
+        """Returns the techniques of a performance state that are not retired, with their predictions for a
+        GPU `architecture`, after the techniques `applied`, in a `family` (kind of computation) of tasks;
+        None: any architecture or family. The largest expected gain comes first. Raises KnowledgeError if the
+        knowledge base has no such state."""
         entries = self.entries.get(self.resolve(state), {}).values()
         scored = [e.scored(architecture, applied, family) for e in entries if e.retired is None]
         return sorted(scored, key=lambda item: (-item.prediction.gain, item.optimization.technique))
@@ -182,16 +185,16 @@ class Content:
 
     @property
     def living_entries(self) -> Iterator[OptimizationEntry]:
-        """Yields what is known about each technique in each state, for all states that were not merged into
-        others."""
+        """Yields what is known about each technique in each performance state, for all states that were not
+        merged into others."""
         for living in self.living:
             yield from self.entries.get(living.state.name, {}).values()
 
     def apply(self, change: Change, provenance: Provenance) -> set[Key]:
         """Applies a change to this content, in place. Returns the keys of what changed; none if the change
-        adds nothing new. A key is (state, technique), or (state, None) for the state itself. `provenance`
-        gives the GPU architecture and the task family of an observed result. Raises KnowledgeError if the
-        change refers to a state or technique that the content does not have."""
+        adds nothing new. A key is (performance state, technique), or (state, None) for the state itself.
+        `provenance` gives the GPU architecture and the task family of an observed result. Raises
+        KnowledgeError if the change refers to a state or technique that the content does not have."""
         touched: set[Key] = set()
         match change:
             case StateAdded():

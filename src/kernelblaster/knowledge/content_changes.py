@@ -1,5 +1,5 @@
-"""The rows of a knowledge base that changed after some version. With them, a `Content` that was read earlier
-is brought up to date, in this process or in one without access to the database."""
+"""Finds the rows of a knowledge base that changed after some version, and brings a `Content` that was read
+earlier up to date with them. The process that does so need not have access to the database."""
 
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
@@ -35,9 +35,9 @@ def changed_rows(connection: Connection, about: Any, since: int) -> ContentChang
 
 
 def updated(content: Content, changes: ContentChanges) -> Content:
-    """Returns a copy of `content` brought up to date by the rows that changed since its version. Raises
-    DamagedRow if a row's checksum is wrong, and Damaged if the content then has another number of states or
-    techniques than kb_about says."""
+    """Returns a copy of `content` brought up to date by `changes`, the rows that changed since its version.
+    Raises DamagedRow if a row's checksum is wrong, and Damaged if the content then has another number of
+    performance states or techniques than kb_about says."""
     about = checked(tables.about, SimpleNamespace(**changes.about))  # type: ignore[arg-type]
     latest = Content() if about.rebuilt > content.version else content.copy()
     latest.version = about.version
@@ -57,7 +57,8 @@ def updated(content: Content, changes: ContentChanges) -> Content:
 
 
 def optimizations_in(content: Content) -> int:
-    """Returns the number of techniques in this content; a technique counts once in each state that has it."""
+    """Returns the number of techniques in this content; a technique counts once in each performance state
+    that has it."""
     return sum(map(len, content.entries.values()))
 
 

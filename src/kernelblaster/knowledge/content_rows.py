@@ -1,5 +1,5 @@
-"""Reads, updates and rewrites the tables of states and optimizations, which hold the latest content. All
-functions work in a transaction that the caller has opened."""
+"""Reads, updates and rewrites the tables of performance states and optimizations, which hold the latest
+content. All functions work in a transaction that the caller has opened."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,13 +34,15 @@ def refreshed(connection: Connection, known: Content) -> Content:
 
 
 def save(connection: Connection, content: Content, keys: set[Key]) -> None:
-    """Writes the rows of `content` for these keys, in place of older rows. A key is (state, technique), or
-    (state, None) for the state itself. Also writes the content's version and the new numbers of rows."""
+    """Writes the rows of `content` for these keys, in place of older rows. A key is (performance state,
+    technique), or (state, None) for the state itself. Also writes the content's version and the new numbers
+    of rows."""
     _save(connection, content, keys, about_row(connection).rebuilt)
 
 
 def rewrite(connection: Connection, content: Content) -> None:
-    """Deletes all rows of the tables of states and optimizations, and writes those of `content` instead."""
+    """Deletes all rows of the tables of performance states and optimizations, and writes those of `content`
+    instead."""
     connection.execute(tables.states.delete())
     connection.execute(tables.optimizations.delete())
     keys: set[Key] = {(name, None) for name in content.states}
@@ -79,8 +81,8 @@ def replace_rows(connection: Connection, table: Table, rows: Sequence[Values]) -
 
 def about_values(version: int, rebuilt: int, states: int, optimizations: int) -> Values:
     """Returns the values of the row of the table kb_about, with its checksum: the latest version, the version
-    at which all rows were last written anew (`rebuilt`), and the numbers of rows of the tables of states and
-    optimizations."""
+    at which all rows were last written anew (`rebuilt`), and the numbers of rows of the tables of performance
+    states and optimizations."""
     counts = {"states": states, "optimizations": optimizations}
     return summed(tables.about, {"format": tables.FORMAT, "rebuilt": rebuilt, "version": version, **counts})
 

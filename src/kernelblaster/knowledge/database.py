@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 class Database:
     """The open database of a knowledge base: SQLite in a file, or PostgreSQL. `where` is its path or URL. If
-    there is none, it is made if `create`. Tables of an older format are converted. `trusting` skips the
-    checks that a file is undamaged and has the last version written. With `reading_only` nothing is changed
-    or checked. The attribute `name` is the address without a password, for messages; `file` is the path of a
-    SQLite file, None for other databases. Raises KnowledgeError if the database cannot be opened or is
-    damaged."""
+    there is no database, it is created if `create` is set. Tables of an older format are converted.
+    `trusting` skips the checks that a file is undamaged and has the last version written. With `reading_only`
+    nothing is changed or checked. The attribute `name` is the address without a password, for messages;
+    `file` is the path of a SQLite file, None for other databases. Raises KnowledgeError if the database
+    cannot be opened or is damaged."""
 
     def __init__(
         self, where: str | Path, create: bool, trusting: bool = False, reading_only: bool = False
@@ -136,11 +136,12 @@ class Database:
             yield connection
 
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Records the changes `fresh`, each with its provenance and identity, in a transaction of its own,
-        and returns the new version. This is the fast way for changes that concern one technique in one state
-        each: it reads only the rows of these techniques, and relies for the rest on `known`, a content read
-        earlier. Writes nothing and returns None if the rows and `known` do not suffice, for example because a
-        state was merged after `known` was read (see `change_entries` in entry_rows.py for all cases)."""
+        """Records the changes `fresh`, each with its provenance (where it comes from) and identity (the text
+        by which it is recognized in every knowledge base), in a transaction of its own, and returns the new
+        version. This is a fast way for changes that concern one technique in one performance state each: only
+        the rows of these techniques are read; all else is taken from `known`, a content read earlier. Writes
+        nothing and returns None if the rows and `known` do not suffice, for example because a state was
+        merged after `known` was read (see `change_entries` in entry_rows.py for all cases)."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)
@@ -166,8 +167,8 @@ class Database:
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:
-        """Writes into the small file beside a SQLite file that this version has been written (see head.py).
-        Does nothing for other databases."""
+        """Notes in the small file that lies beside a SQLite file (see head.py) that `version` has been
+        written. Does nothing for other databases."""
         if self._head is not None:
             self._head.reach(version)
 

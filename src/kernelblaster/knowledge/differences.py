@@ -1,4 +1,5 @@
-"""Compares two contents of a knowledge base: states added and removed, techniques whose entries differ."""
+"""Compares two contents of a knowledge base: performance states added and removed, techniques whose entries
+differ."""
 
 from math import exp
 
@@ -7,10 +8,10 @@ from kernelblaster.records.record import Record
 
 
 class Score(Record):
-    """What a knowledge base predicts for a technique in a state, for all GPU architectures and tasks
-    together. `speedup` is that of a valid candidate, `valid_chance` (0 to 1) the chance that an attempt gives
-    one, and `attempts` the number of attempts behind both. `modelled`: there were attempts, and the times of
-    all come from a model of a GPU."""
+    """What a knowledge base predicts for a technique in a performance state, for all GPU architectures and
+    tasks together. `speedup` is that of a valid candidate, `valid_chance` (0 to 1) the chance that an attempt
+    gives one, and `attempts` the number of attempts behind both. `modelled`: there were attempts, and the
+    times of all come from a model of a GPU."""
 
     speedup: float
     valid_chance: float
@@ -19,10 +20,10 @@ class Score(Record):
 
 
 class Changed(Record):
-    """A technique in a state whose entry differs between two contents. `before` is its score in the first
-    content and `after` that in the second; None in a content that does not have the technique. `notes` are
-    those that only the second content has. `retired` is the reason if the technique is retired in the
-    second."""
+    """A technique whose entry in a performance state differs between two contents of a knowledge base.
+    `before` is its score in the first content and `after` that in the second; None in a content that does not
+    have the technique. `notes` are those that only the second content has. `retired` is the reason if the
+    technique is retired in the second."""
 
     state: str
     technique: str
@@ -33,8 +34,9 @@ class Changed(Record):
 
 
 class Difference(Record):
-    """How a second content differs from a first one: names of states that only the second has
-    (`states_added`) or only the first (`states_removed`), and techniques whose entries differ."""
+    """How a second content of a knowledge base differs from a first one: `states_added` are the names of
+    performance states that only the second has, `states_removed` those that only the first has, and
+    `techniques` are the techniques whose entries differ."""
 
     states_added: tuple[str, ...]
     states_removed: tuple[str, ...]
@@ -47,8 +49,8 @@ class Difference(Record):
 
 def difference(before: Content, after: Content) -> Difference:
     """Compares two contents, `before` and `after`, of two versions of a knowledge base or of two knowledge
-    bases. Returns which states only one of them has, and which techniques differ. A state that was merged
-    into another counts as absent."""
+    bases. Returns which performance states only one of them has, and which techniques differ. A state that
+    was merged into another counts as absent."""
     old = {entry.state.name for entry in before.living}
     new = {entry.state.name for entry in after.living}
     changed = []
@@ -83,9 +85,9 @@ def _changed(
 
 
 def score(entry: OptimizationEntry) -> Score:
-    """Returns what sums up the knowledge about a technique in a state: the predicted speedup, the chance of a
-    valid candidate, the number of attempts, and whether all their times are modelled. It is over all GPU
-    architectures and families of tasks."""
+    """Sums up what is known about a technique in a performance state: the predicted speedup, the chance of a
+    valid candidate, the number of attempts, and whether all their times are modelled. All GPU architectures
+    and families (kinds of computation) of tasks are taken together."""
     prediction = entry.prediction(None)
     return Score(
         speedup=exp(prediction.mean),

@@ -1,5 +1,5 @@
-"""Exports a knowledge base as one JSON document (states, with the techniques and predictions of each), which
-can be made small enough for a prompt, and imports such a document."""
+"""Exports a knowledge base as one JSON document (performance states, with the techniques and predictions of
+each), which can be made small enough for a prompt, and imports such a document."""
 
 import hashlib
 import json
@@ -163,18 +163,19 @@ class _Document(_Part):
 
 
 def export_document(content: Content, limit_bytes: int | None = None) -> str:
-    """Returns the knowledge base as JSON text; the techniques of each state are ordered by expected gain, the
-    largest first. If `limit_bytes` is given, the least important parts are left out until the text fits
-    (trim.py); raises KnowledgeError if it cannot be made to fit."""
+    """Returns the content of a knowledge base as JSON text; the techniques of each performance state are
+    ordered by expected gain, the largest first. If `limit_bytes` is given, the least important parts are left
+    out until the text fits (trim.py); raises KnowledgeError if it cannot be made to fit."""
     document = {"states": {entry.state.name: _state(content, entry.state.name) for entry in content.living}}
     return dumped(document) if limit_bytes is None else trimmed(document, limit_bytes)
 
 
 def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provenance, str]]:
-    """Returns everything that a JSON document says, as changes that `KnowledgeBase.take_over` can record:
-    (change, provenance, identity) of each. The same document gives the same identities, so importing it twice
-    has no further effect. `source` is the name of the document in error messages. Raises KnowledgeError if it
-    is malformed."""
+    """Returns everything that the JSON document `text` says, as changes that `KnowledgeBase.take_over` can
+    record: (change, provenance, identity) of each, where the identity is a text by which the change is
+    recognized wherever it is recorded. The same document gives the same identities, so importing it twice has
+    no further effect. `source` is the name of the document in error messages. Raises KnowledgeError if it is
+    malformed."""
     changes: list[Change] = []
     for name, state in _parse(text, source).states.items():
         changes += _changes(name, state)

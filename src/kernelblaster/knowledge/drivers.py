@@ -94,8 +94,8 @@ def prepare_postgres(engine: Engine) -> None:
 
 def prepare_sqlite(engine: Engine, *, reading_only: bool = False) -> None:
     """Sets up the engine so that every new connection waits up to 60 s for a lock (BUSY_MS), and uses
-    write-ahead logging. Writing transactions begin with BEGIN IMMEDIATE, so that they cannot fail halfway for
-    want of a lock. `reading_only`: connections cannot write."""
+    write-ahead logging. Writing transactions begin with BEGIN IMMEDIATE, so that they get their lock at the
+    start and cannot fail halfway. `reading_only`: connections cannot write."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

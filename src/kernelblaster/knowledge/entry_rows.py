@@ -1,6 +1,6 @@
-"""Records changes of single entries (what is known about one technique in one state) without reading the rest
-of a knowledge base's content. Most of what searches record is of this kind. It has to be fast: of searches
-that share a knowledge base, only one can write at a time, and the others wait."""
+"""Records changes of single entries (what is known about one technique in one performance state) without
+reading the rest of a knowledge base's content. Most of what searches record is of this kind. It has to be
+fast: of searches that share a knowledge base, only one can write at a time, and the others wait."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ EntryKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntriesRead:
-    """What is read from the database before entries (what is known about one technique in one state) are
-    changed. `about` is the row of the table kb_about; `latest_state` is the version at which any state was
-    last changed; `entries` are the rows to change; `recorded` are the identities of those changes that the
-    database has recorded already."""
+    """The rows that are read from the database before entries (what is known about one technique in one
+    performance state) are changed. `about` is the row of the table kb_about; `latest_state` is the version at
+    which any state was last changed; `entries` are the rows to change; `recorded` are the identities of those
+    changes that the database has recorded already."""
 
     about: Any
     latest_state: int
@@ -43,8 +43,9 @@ class EntriesRead:
 
 @dataclass(frozen=True)
 class EntriesWritten:
-    """The rows to write when entries (what is known about one technique in one state) are changed: new ones
-    of the table of events, replacements in the table of optimizations, and the row of kb_about."""
+    """The rows to write when entries (what is known about one technique in one performance state) are
+    changed: new ones of the table of events, replacements in the table of optimizations, and the row of
+    kb_about."""
 
     events: list[Values]
     entries: list[Values]
@@ -52,10 +53,11 @@ class EntriesWritten:
 
 
 def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
-    """Returns the (state, technique) pairs that the changes `fresh` (each with its provenance and identity)
-    are about. A state that was merged into another is replaced by that one, as `known`, a content read
-    earlier, says. None if a change is of a type that may concern more than one pair (not in SINGLE), or if
-    `known` does not have its state."""
+    """Returns the (performance state, technique) pairs that the changes `fresh` are about. Each change comes
+    with its provenance (where it comes from) and its identity (a text by which it is recognized in every
+    knowledge base). `known` is a content read earlier; a state that it has merged into another is replaced by
+    that one. None if a change is of a type that may concern more than one pair (not in SINGLE), or if `known`
+    does not have its state."""
     keys: set[EntryKey] = set()
     for change, _, _ in fresh:
         if not isinstance(change, SINGLE) or change.state not in known.states:
@@ -67,11 +69,12 @@ def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
 def change_entries(
     known: Content, keys: set[EntryKey], fresh: Sequence[Fresh], read: EntriesRead
 ) -> EntriesWritten | None:
-    """Returns the rows to write for the changes `fresh` (each with its provenance and identity). `keys` are
-    the (state, technique) pairs that they are about, and `read` has the rows of these; `known` is a content
-    read earlier. None if this is not enough to apply the changes: a state was added, changed or merged after
-    `known` was read, an entry is missing, or one of the changes is recorded already. Raises Damaged if a
-    row's checksum is wrong."""
+    """Returns the rows to write for the changes `fresh`. Each change comes with its provenance (where it
+    comes from) and its identity (a text by which it is recognized in every knowledge base). `keys` are the
+    (performance state, technique) pairs that the changes are about, and `read` has the rows of these; `known`
+    is a content read earlier. None if this is not enough to apply the changes: a state was added, changed or
+    merged after `known` was read, an entry is missing, or one of the changes is recorded already. Raises
+    Damaged if a row's checksum is wrong."""
     about = checked(tables.about, read.about)
     if read.recorded or max(about.rebuilt, read.latest_state) > known.version:
         return None
@@ -96,10 +99,11 @@ def change_entries(
 
 
 def record_in_entries(connection: Connection, known: Content, fresh: Sequence[Fresh]) -> int | None:
-    """Records and applies the changes `fresh` (each with its provenance and identity) in the caller's
-    transaction, and returns the new version. `known` is a content read earlier. Besides it, only the rows of
-    the changed entries are read. Does nothing and returns None if the rows and `known` do not suffice to
-    apply the changes (see `change_entries`)."""
+    """Records and applies the changes `fresh` in the caller's transaction, and returns the new version. Each
+    change comes with its provenance (where it comes from) and its identity (a text by which it is recognized
+    in every knowledge base). `known` is a content read earlier. Besides it, only the rows of the changed
+    entries are read. Does nothing and returns None if the rows and `known` do not suffice to apply the
+    changes, for example because a performance state was merged after `known` was read."""
     keys = entry_keys(known, fresh)
     if not keys:
         return None

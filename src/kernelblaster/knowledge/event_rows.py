@@ -38,16 +38,16 @@ def event_rows(connection: Connection, since: int, until: int | None) -> Sequenc
 
 
 def append_events(connection: Connection, rows: Sequence[Values]) -> None:
-    """Adds rows to the table of events. The caller sees to it that their versions continue from the latest
+    """Adds `rows` to the table of events. The caller sees to it that their versions continue from the latest
     one without a gap; this is not checked."""
     if rows:
         connection.execute(tables.events.insert(), list(rows))
 
 
 def uncounted(connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
-    """Returns the changes, among `known` (each with its provenance and identity), that have no effect in this
-    database at present: because they were never recorded, or were recorded and later reverted or rolled
-    back."""
+    """Returns those of the changes `known` that have no effect in this database at present, because they were
+    never recorded, or were later reverted or rolled back. Each change comes with its provenance (where it
+    comes from) and its identity (a text by which it is recognized in every knowledge base)."""
     uids = [uid for _, _, uid in known]
     recorded: set[str] = set()
     for start in range(0, len(uids), AT_ONCE):

@@ -32,7 +32,8 @@ class Provenance(Record):
 
 
 class StateAdded(Record):
-    """A state was added. `discovered`: by a search, because a kernel's state matched no known one."""
+    """Event of a knowledge base: a performance state was added. `discovered`: a search added it, because a
+    kernel's state matched no known one; otherwise it comes from the shipped knowledge or an import."""
 
     kind: Literal["state_added"] = "state_added"
     state: State
@@ -40,8 +41,8 @@ class StateAdded(Record):
 
 
 class OptimizationAdded(Record):
-    """A technique was added to a state. The speedup that is predicted for it counts as much as `weight`
-    observations."""
+    """Event of a knowledge base: a technique (`optimization`) was added to the performance state named
+    `state`. The speedup that is predicted for it counts as much as `weight` observations."""
 
     kind: Literal["optimization_added"] = "optimization_added"
     state: str
@@ -50,9 +51,9 @@ class OptimizationAdded(Record):
 
 
 class PriorSet(Record):
-    """What is expected of a technique in a state, before any attempt, was replaced (its prior). The new
-    expectation is the speedup `predicted`, and counts as much as `weight` observations. The results of
-    attempts are kept."""
+    """Event of a knowledge base: the prior of a technique in a performance state, which is the speedup
+    expected before any attempt, was replaced. The new prior is `predicted`, and counts as much as `weight`
+    observations. The results of attempts are kept."""
 
     kind: Literal["prior_set"] = "prior_set"
     state: str
@@ -62,8 +63,8 @@ class PriorSet(Record):
 
 
 class Observed(Record):
-    """A technique was tried in a state; the techniques in `before` had been applied earlier. `result` is the
-    natural logarithm of the speedup, or the kind of failure."""
+    """Event of a knowledge base: the technique was tried in the performance state, after the techniques
+    `before` had been applied. `result` is the natural logarithm of the speedup, or the kind of failure."""
 
     kind: Literal["observed"] = "observed"
     state: str
@@ -73,8 +74,9 @@ class Observed(Record):
 
 
 class EvidenceAdded(Record):
-    """Results from elsewhere were added to the evidence of a technique in a state. They are sums over
-    attempts, because imported documents do not list single attempts."""
+    """Event of a knowledge base: results from another source were added to what is known about a technique in
+    a performance state. `evidence` has them as sums over attempts, because imported documents do not list
+    single attempts."""
 
     kind: Literal["evidence_added"] = "evidence_added"
     state: str
@@ -83,8 +85,8 @@ class EvidenceAdded(Record):
 
 
 class Noted(Record):
-    """A remark for people and models was added: to a technique in a state, or to the state itself if
-    `technique` is None."""
+    """Event of a knowledge base: the remark `note`, for people and models, was added to a technique in a
+    performance state, or to the state itself if `technique` is None."""
 
     kind: Literal["noted"] = "noted"
     state: str
@@ -93,9 +95,9 @@ class Noted(Record):
 
 
 class Revised(Record):
-    """Texts on a technique in a state were replaced, or texts on the state itself if `technique` is None.
-    Each of `description`, `preconditions` (only techniques have these) and `notes` is the new text, or None
-    if it stays as it is."""
+    """Event of a knowledge base: texts on a technique in a performance state were replaced, or texts on the
+    state itself if `technique` is None. Each of `description`, `preconditions` (only techniques have these)
+    and `notes` is the new text, or None if it stays as it is."""
 
     kind: Literal["revised"] = "revised"
     state: str
@@ -106,8 +108,8 @@ class Revised(Record):
 
 
 class Exemplified(Record):
-    """An exemplar (the source of a search's best candidate) was added to the state in which that search
-    began."""
+    """Event of a knowledge base: an exemplar (the source of a search's best candidate) was added to the
+    performance state in which that search began."""
 
     kind: Literal["exemplified"] = "exemplified"
     state: str
@@ -115,8 +117,8 @@ class Exemplified(Record):
 
 
 class StatesMerged(Record):
-    """The state named `state` was merged into the state named `into`. From then on, both names stand for the
-    latter."""
+    """Event of a knowledge base: the performance state named `state` was merged into the state named `into`.
+    From then on, both names stand for the latter."""
 
     kind: Literal["states_merged"] = "states_merged"
     state: str
@@ -124,7 +126,8 @@ class StatesMerged(Record):
 
 
 class Retired(Record):
-    """A technique is no longer offered in a state. `reason` says why, in words for people."""
+    """Event of a knowledge base: a technique was retired in a performance state, which means that searches
+    are no longer offered it there. `reason` says why, in words for people."""
 
     kind: Literal["retired"] = "retired"
     state: str
@@ -133,8 +136,9 @@ class Retired(Record):
 
 
 class Reweighed(Record):
-    """The counts of attempts in the evidence of these (state, technique) pairs were multiplied by `factor`,
-    which is below 1, so that this evidence weighs less."""
+    """Event of a knowledge base: the counts of attempts in the evidence of `entries`, which are (performance
+    state, technique) pairs, were multiplied by `factor`, which is below 1, so that this evidence weighs
+    less."""
 
     kind: Literal["reweighed"] = "reweighed"
     entries: tuple[tuple[str, str], ...]
@@ -142,16 +146,16 @@ class Reweighed(Record):
 
 
 class RolledBack(Record):
-    """The knowledge base was set back to what it was at `version`: the events recorded after that version and
-    before this event no longer count."""
+    """Event of a knowledge base: it was set back to what it was at `version`. The events recorded after that
+    version and before this event no longer count."""
 
     kind: Literal["rolled_back"] = "rolled_back"
     version: int
 
 
 class Reverted(Record):
-    """The event of this `version` no longer counts, as if it had never been recorded. Events after it still
-    count."""
+    """Event of a knowledge base: the event number `version` no longer counts, as if it had never been
+    recorded. Events after it still count."""
 
     kind: Literal["reverted"] = "reverted"
     version: int
@@ -187,9 +191,9 @@ KNOWLEDGE = (
 
 
 class KnowledgeEvent(Record):
-    """A recorded change of a knowledge base. `version` is its number among all events of this knowledge base,
-    from 1. `uid` identifies it, and stays the same in every knowledge base to which it is copied.
-    `provenance` says which search made the change."""
+    """A recorded `change` of a knowledge base, made at `time`. `version` is its number among all events of
+    this knowledge base, from 1. `uid` identifies it, and stays the same in every knowledge base to which it
+    is copied. `provenance` says which search made the change."""
 
     version: int
     uid: str

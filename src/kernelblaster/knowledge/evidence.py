@@ -1,5 +1,5 @@
-"""Evidence: the results of all attempts at one technique in one state, as counts and sums from which its gain
-is predicted."""
+"""Evidence: the results of all attempts at one technique in one performance state, as counts and sums from
+which its gain is predicted."""
 
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -26,11 +26,12 @@ def platform(architecture: str, *, modelled: bool) -> str:
 
 
 class Evidence(Record):
-    """The results of all attempts at one technique in one state, as sums (tallies). `gains` has a tally for
-    each GPU architecture and task family: gains["sm_90a (modelled)"]["scan"]. Modelled results are apart from
-    measured ones, as `platform` names them. `after` has a tally for each technique that had been applied
-    earlier, and architecture: after["kernel_fusion"]["sm_90a"]. Its attempts are also in `gains`; one with
-    several earlier techniques counts for each of these. `failures` counts failed attempts by kind."""
+    """The results of all attempts at one technique in one performance state, as tallies (number, mean and
+    variance of log speedups). `gains` has a tally for each GPU architecture and task family: gains["sm_90a
+    (modelled)"]["scan"]. Modelled results are apart from measured ones, as `platform` names them. `after` has
+    a tally for each technique that had been applied earlier, and architecture:
+    after["kernel_fusion"]["sm_90a"]. Its attempts are also in `gains`; one with several earlier techniques
+    counts for each of these. `failures` counts failed attempts by kind."""
 
     gains: Cells = Field(default_factory=dict)
     after: Cells = Field(default_factory=dict)
@@ -39,9 +40,8 @@ class Evidence(Record):
     def with_result(
         self, result: StepResult, architecture: str | None, family: str | None, before: tuple[str, ...]
     ) -> "Evidence":
-        """Returns the evidence with one more attempt. `result` is what it gave, and `before` are the
-        techniques that had been applied earlier. An `architecture` or `family` of None is counted under
-        "unknown"."""
+        """Returns the evidence with one more attempt, which was made after the techniques `before` had been
+        applied and had this `result`. An `architecture` or `family` of None is counted under "unknown"."""
         one = Tally(failed=1.0) if isinstance(result, Failed) else Tally(1.0, result.log_speedup)
         architecture = architecture or UNKNOWN
         return self.plus(
@@ -65,8 +65,8 @@ class Evidence(Record):
         )
 
     def times(self, factor: float) -> "Evidence":
-        """Returns the evidence with all counts of attempts multiplied by `factor`, so that it weighs more or
-        less. The mean log speedups stay the same."""
+        """Returns the evidence with all counts of attempts multiplied by `factor`, so that it has more or
+        less influence on predictions. The mean log speedups stay the same."""
         return Evidence(
             gains=_scaled(self.gains, factor),
             after=_scaled(self.after, factor),
@@ -75,9 +75,9 @@ class Evidence(Record):
 
     @cached_property
     def by_architecture(self) -> dict[str, Tally]:
-        """A tally of the attempts on each GPU architecture, tasks of all families together, by the name of
-        the architecture. Attempts with modelled times have a name of their own, such as `sm_90a
-        (modelled)`."""
+        """A tally (number, mean and variance) of the attempts on each GPU architecture, tasks of all families
+        (kinds of computation) together, by the name of the architecture. Attempts with modelled times have a
+        name of their own, such as `sm_90a (modelled)`."""
         return {architecture: total(cells.values()) for architecture, cells in self.gains.items()}
 
     @cached_property
@@ -103,9 +103,10 @@ class Evidence(Record):
 
     @cached_property
     def of_one_clock(self) -> "Evidence":
-        """The measured attempts alone; or, if none was measured, the modelled ones. Figures over all
-        architectures are computed from this part of the evidence, so that they do not mix measured and
-        modelled times. Its `failures` are still those of all attempts."""
+        """The part of this evidence whose times come from one kind of clock: the measured attempts alone or,
+        if none was measured, the modelled ones. Figures over all architectures are computed from this part of
+        the evidence, so that they do not mix measured and modelled times. Its `failures` are still those of
+        all attempts."""
         if not (self.measured and self.modelled):
             return self
         return Evidence.model_construct(
@@ -116,23 +117,24 @@ class Evidence(Record):
 
     @cached_property
     def preparation(self) -> str | None:
-        """The technique that, applied earlier, changes most what this one gains, or how often it gives a
-        valid candidate. None if no technique changes that significantly."""
+        """The other technique that, if it was applied earlier, changes most how much this technique gains, or
+        how often it gives a valid candidate. None if no technique changes that significantly."""
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """Returns the attempts on `architecture` at tasks of the family `family`, as a tally. Returns None if
-        predictions should not treat families separately: if `family` is None, or if there is a `preparation`.
-        Attempts are then divided by whether the preparation was applied before, and not by family too."""
+        """Returns the attempts on `architecture` at tasks of this `family` (kind of computation), as a tally.
+        Returns None if predictions should not treat families separately: if `family` is None, or if there is
+        a `preparation` (an earlier technique that changes the results). Attempts are then divided by whether
+        the preparation was applied before, and not by family too."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())
 
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
-        """Divides the attempts by the `preparation`, the earlier technique that changes results most. Returns
-        (the attempts made without it, the attempts made after it). If there is no preparation, both parts
-        have all attempts."""
+        """The attempts divided by the `preparation`, the earlier technique that changes results most: (the
+        attempts made without it, the attempts made after it). If there is no preparation, both parts have all
+        attempts."""
         if self.preparation is None:
             everything = Side(self.by_architecture, self.total, Tally())
             return everything, everything

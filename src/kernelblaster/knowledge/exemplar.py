@@ -1,4 +1,4 @@
-"""Exemplars: whole sources of candidates that were the best of their search, kept as examples for later
+"""Exemplars: sources of candidates that were the best of their search, kept whole as examples for later
 searches."""
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ class Exemplar(Record):
     the first candidate, the `family` of its kernel (None: unknown), the GPU's `architecture` (named as by
     `platform`) and the name of the `task`. `reach` is the roofline floor (the least time that the GPU's
     bandwidth and peak rates allow) divided by the candidate's time: 1 at the floor, less for a slower one.
-    `summary` is what its author says of it, or empty."""
+    `summary` is its author's description of it, empty if there is none."""
 
     source: str
     techniques: tuple[str, ...]

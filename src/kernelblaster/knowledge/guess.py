@@ -1,5 +1,5 @@
-"""Predicts what a technique gains in a state where it was never tried, from what it gains in similar
-states."""
+"""Predicts what a technique gains in a performance state where it was never tried, from what it gains in
+similar states."""
 
 from collections.abc import Sequence
 
@@ -24,15 +24,17 @@ def guesses(
     family: str | None = None,
 ) -> dict[str, float]:
     """Returns a guess for each of the `techniques`: what it gains in `state`, where it was not tried, as the
-    natural logarithm of a speedup. The guess is the mean of the technique's predictions in all states of
-    `content`. A state counts more the nearer it is (see `nearness`) and the more observations are behind its
-    prediction. The value 0.1 (UNKNOWN) is averaged in as half an observation, so that it is the guess where
-    nothing is known. Predictions are for a GPU `architecture` and a `family` of tasks (None: any).
+    natural logarithm of a speedup. The guess is the mean of the technique's predictions in all performance
+    states of `content`. A state counts more the more similar it is to `state` (see `nearness`) and the more
+    observations its prediction is based on. The value 0.1 (UNKNOWN) is averaged in as half an observation, so
+    that it is the guess where nothing is known. Predictions are for a GPU `architecture` and a `family` (kind
+    of computation) of tasks; None: any.
 
     For a recipe (several techniques in one step), the guess is the logarithm of its speed as a fraction of
     the roofline floor's. It is a mean over the recipes that were tried in this family, in any state; a recipe
-    counts more the more it resembles the one in question. UNKNOWN_REACH is averaged in instead of 0.1, and is
-    the guess if there is no family."""
+    counts more the more similar it is to the one for which the guess is made. UNKNOWN_REACH is averaged in
+    instead of 0.1, and is the guess if there is no family.
+    """
     recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:

@@ -1,8 +1,10 @@
-"""Keeps a small file beside a knowledge base in a SQLite file, which says what version has been written last.
+"""Keeps a small file in the same folder as a knowledge base's SQLite file, which says what version has been
+written last.
 
 SQLite keeps the latest writes in its log (`-wal`) until the last process closes the database. If a process is
 killed, the log stays, and SQLite silently drops everything in it that follows a damaged record. The small
-file then tells which version should be there."""
+file then tells which version should be there.
+"""
 
 import contextlib
 import fcntl
@@ -15,8 +17,9 @@ BESIDE = ("-wal", "-shm", "-journal", "-head")
 
 
 class Head:
-    """A small file beside the SQLite file `file`, which says what version of the knowledge base was written
-    last. When the knowledge base is opened later, it reveals that SQLite has silently dropped changes."""
+    """A small file in the folder of the SQLite file `file`, which says what version of the knowledge base was
+    written last. When the knowledge base is opened later, it reveals that SQLite has silently dropped
+    changes."""
 
     def __init__(self, file: Path) -> None:
         self._path, self._log = Path(f"{file}-head"), Path(f"{file}-wal")
@@ -30,8 +33,8 @@ class Head:
             return 0
 
     def reach(self, version: int) -> None:
-        """Writes down that this version has been written, unless a later one is written down already. I/O
-        errors are ignored: without this file only the check for lost writes is weaker."""
+        """Notes in the small file that `version` has been written, unless a later version is noted there
+        already. I/O errors are ignored: without this file only the check for lost writes is weaker."""
         with contextlib.suppress(OSError):
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:

@@ -19,17 +19,18 @@ EMPTY, SEED = "empty", "seed"
 
 
 def recorded_start(start: str) -> str:
-    """Returns how a run records the knowledge base that it started with: `empty` and `seed` as they are, a
-    URL without its password, a path made absolute."""
+    """Returns the text by which a run records the knowledge base `start` that it began with: `empty` and
+    `seed` as they are, a URL without its password, a path made absolute."""
     return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
 
 
 def start_knowledge(start: str, target: str | Path) -> None:
     """Creates the knowledge base at `target`, a path or a database URL. `start` says what is in it: `empty`
-    (nothing), `seed` (the shipped knowledge), or the path or URL of a knowledge base to copy. The keeper
-    makes the copy if only the keeper may read that knowledge base. A `target` file that exists is left as it
-    is. A call that was interrupted can be repeated: a file is written whole or not at all, and a database is
-    completed. Raises KnowledgeError if `start` cannot be read or `target` cannot be written."""
+    (nothing), `seed` (the shipped knowledge), or the path or URL of a knowledge base to copy. In a confined
+    command, which may not read that knowledge base itself, the keeper (its helper process) makes the copy. A
+    `target` file that exists is left as it is. A call that was interrupted can be repeated: a file is written
+    whole or not at all, and a database is completed. Raises KnowledgeError if `start` cannot be read or
+    `target` cannot be written."""
     if is_url(str(target)):
         with KnowledgeBase(target) as knowledge:
             _fill(knowledge, start)
@@ -40,8 +41,9 @@ def start_knowledge(start: str, target: str | Path) -> None:
 
 
 def start_here(start: str, path: Path) -> None:
-    """Creates the knowledge base in the file `path`, with the same `start` as `start_knowledge`, but always
-    in this process and never by the keeper. Does nothing if the file exists."""
+    """Creates the knowledge base in the file `path`, always in this process and never by the keeper (the
+    command's helper process). `start` says what is in it: `empty` (nothing), `seed` (the shipped knowledge),
+    or the path or URL of a knowledge base to copy. Does nothing if the file exists."""
     if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):

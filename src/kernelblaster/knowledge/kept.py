@@ -35,9 +35,9 @@ _changes: TypeAdapter[Change] = TypeAdapter(Change)
 
 
 def open_knowledge(where: str | Path, create: bool = True) -> KnowledgeBase:
-    """Returns the knowledge base at `where`, a path or URL. If this process has told its keeper of this
-    address (`keeper.claim`), the keeper opens the knowledge base and this process asks it; else this process
-    opens it. `create`: make it if there is none."""
+    """Returns the knowledge base at `where`, a path or URL. If this process has told the keeper (its
+    command's helper process) of this address (`keeper.claim`), the keeper opens the knowledge base and this
+    process asks it; else this process opens it. `create`: make it if there is none."""
     if keeper.keeps(str(where)):
         return KeptKnowledge(str(where), create)
     return KnowledgeBase(where, create)
@@ -45,16 +45,17 @@ def open_knowledge(where: str | Path, create: bool = True) -> KnowledgeBase:
 
 def copy_kept(where: str, target: Path) -> None:
     """Makes the keeper (another process) copy the knowledge base at the path or URL `where` to the file
-    `target`, which the keeper must have been told of before. Raises KnowledgeError if the keeper cannot do
-    so."""
+    `target`, which must have been named to the keeper before (`keeper.claim`). Raises KnowledgeError if the
+    keeper cannot do so."""
     _asked(where, "copy", to=str(target))
 
 
 class KeptKnowledge(KnowledgeBase):
     """The knowledge base at `where` (a path or URL), which the keeper (another process) has open for this
     one; the keeper makes it if there is none and `create` is set. Its content can be read. What searches
-    learn, and what they tidy (merged states, retired techniques, lowered weights), can be recorded, and
-    results of attempts can be withdrawn. Rolling back, reverting and rebuilding raise KnowledgeError."""
+    learn, and their clean-ups (merged performance states, retired techniques, lowered weights), can be
+    recorded, and results of attempts can be withdrawn. Rolling back, reverting and rebuilding raise
+    KnowledgeError."""
 
     def __init__(self, where: str, create: bool = True) -> None:
         self._where = where

@@ -42,10 +42,10 @@ class KnowledgeBase(VersionedContent):
         applied: tuple[str, ...] = (),
         family: str | None = None,
     ) -> list[Scored]:
-        """Returns the techniques of a state that are not retired, with their predictions for a GPU
-        `architecture`, after the techniques `applied`, in a `family` of tasks (None: any architecture or
-        family). The largest expected gain comes first. Raises KnowledgeError if the knowledge base has no
-        such state."""
+        """Returns the techniques of a performance state that are not retired, with their predictions for a
+        GPU `architecture`, after the techniques `applied`, in a `family` (kind of computation) of tasks;
+        None: any architecture or family. The largest expected gain comes first. Raises KnowledgeError if the
+        knowledge base has no such state."""
         return self.content().optimizations(state, architecture, applied, family)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
@@ -61,17 +61,18 @@ class KnowledgeBase(VersionedContent):
     # Teaching
 
     def add_state(self, state: State, provenance: Provenance = NOBODY, discovered: bool = False) -> None:
-        """Adds a performance state under its name; does nothing if there is a state of that name.
-        `discovered`: a search found it, while others come from the seed or an import."""
+        """Adds the performance state `state` under its name; does nothing if there is a state of that name.
+        `discovered`: a search found it, while others come from the seed or an import. `provenance` says which
+        search made the change."""
         if state.name not in self.content().states:
             self.record([StateAdded(state=state, discovered=discovered)], provenance)
 
     def add_optimization(
         self, state: str, optimization: Optimization, weight: float = 1.0, provenance: Provenance = NOBODY
     ) -> None:
-        """Adds a technique (`optimization`) to the state named `state`; does nothing if the state has that
-        technique. The speedup that is predicted for it counts as much as `weight` observations. Raises
-        KnowledgeError if there is no such state."""
+        """Adds a technique (`optimization`) to the performance state named `state`; does nothing if the state
+        has that technique. The speedup that is predicted for it counts as much as `weight` observations.
+        Raises KnowledgeError if there is no such state. `provenance` says which search made the change."""
         content = self.content()
         if optimization.technique not in content.entries.get(content.resolve(state), {}):
             added = OptimizationAdded(state=state, optimization=optimization, weight=weight)
@@ -88,7 +89,7 @@ class KnowledgeBase(VersionedContent):
         """Records the result of one attempt at `technique` in `state`, after the techniques `before` had been
         applied. `result` is the natural logarithm of the speedup of a correct candidate, or the kind of
         failure. Returns the new version of the knowledge base. Raises KnowledgeError if it does not have the
-        technique in that state."""
+        technique in that performance state. `provenance` says which search made the attempt."""
         try:
             change = Observed(state=state, technique=technique, result=result, before=before)
         except ValidationError as error:
@@ -99,22 +100,23 @@ class KnowledgeBase(VersionedContent):
     def note(
         self, state: str, note: str, technique: str | None = None, provenance: Provenance = NOBODY
     ) -> None:
-        """Adds a remark to a technique in a state, or to the state itself if `technique` is None. Raises
-        KnowledgeError if the knowledge base does not have that state or technique."""
+        """Adds the remark `note` to a technique in a performance state, or to the state itself if `technique`
+        is None. Raises KnowledgeError if the knowledge base does not have that state or technique.
+        `provenance` says which search made the change."""
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def merge(self, other: "KnowledgeBase") -> int:
         """Copies to this knowledge base the events of another one that it does not have; returns how many.
-        What the other did to tidy itself (merged states, retired techniques, lowered weights) is not
-        copied."""
+        Events by which the other one was cleaned up (merged performance states, retired techniques, lowered
+        weights) are not copied."""
         theirs = [event for event in effective(other.log()) if isinstance(event.change, KNOWLEDGE)]
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
-        """Tidies the knowledge base and returns the changes made: merges near-equal states, retires
-        techniques that do not pay, and lowers the weight of some evidence. `limits` says when each is done
-        (None: the defaults of `KnowledgeLimits`). Of the techniques with many attempts, some are drawn by
-        `seed`; their evidence gets less weight."""
+        """Cleans up the knowledge base and returns the changes made: merges near-equal performance states,
+        retires techniques that do not pay, and lowers the weight of some evidence. `limits` says when each is
+        done (None: the defaults of `KnowledgeLimits`). Of the techniques with many attempts, some are drawn
+        by `seed`; their evidence gets less weight."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:

@@ -14,17 +14,17 @@ NEAR = 0.25
 
 @dataclass(frozen=True)
 class NearState:
-    """A state of the knowledge base, with its `distance` from the state that was looked for, computed by the
-    function `distance`: 0 is equal, and below 2 always."""
+    """A performance state of the knowledge base, and its `distance` from another state to which it was
+    compared: from 0 (equal) to below 2, as the function `distance` computes it."""
 
     state: State
     distance: float
 
 
 def distance(one: State, other: State) -> float:
-    """Returns how different two performance states are: a number from 0 (equal) to below 2. It has a part for
-    the tags (the share that only one state has) and a part for the metrics that both have (their mean
-    difference), each from 0 to 1, and is the mean of both; of the tags alone if no metric is shared. If the
+    """Returns how different two performance states are: a number from 0 (equal) to below 2. It is the mean of
+    two parts, each from 0 to 1: the share of the tags that only one of the states has, and the mean
+    difference of the metrics that both have. If they share no metric, it is the first part alone. If the
     primary bottlenecks differ, 1 is added, so that such states never match."""
     apart = 0.0 if one.primary == other.primary else 1.0
     parts = [_tags(one, other)]
@@ -35,8 +35,9 @@ def distance(one: State, other: State) -> float:
 
 
 def nearness(distance: float) -> float:
-    """Returns the weight with which a result from one state counts in another, from the `distance` of the two
-    states: 0.25 / (0.25 + distance). That is 1 at distance 0 and a half at 0.25 (NEAR)."""
+    """Returns the weight with which a result from one state counts in predictions for another one, from the
+    `distance` of the two states: 0.25 / (0.25 + distance). That is 1 at distance 0 and a half at 0.25
+    (NEAR)."""
     return NEAR / (NEAR + distance)
 
 

@@ -1,9 +1,11 @@
-"""Records changes of single entries (one technique in one state) on PostgreSQL. Other writers wait for a
-lock, which is held as shortly as possible: for two round trips to the server, without waiting for the disk.
+"""Records changes of single entries (one technique in one performance state) on PostgreSQL. Other writers
+wait for a lock, which is held as shortly as possible: for two round trips to the server, without waiting for
+the disk.
 
 The transaction is committed without waiting for the disk. A second transaction then writes a message to the
 server's log, and its commit does wait; when it returns, everything before it is on the disk too. So several
-writers can wait for the disk at the same time."""
+writers can wait for the disk at the same time.
+"""
 
 from collections import namedtuple
 from collections.abc import Sequence
@@ -63,18 +65,20 @@ _EntryRow = namedtuple("_EntryRow", [column.name for column in tables.optimizati
 
 
 class PipelinedWriter:
-    """Records changes of single entries (one technique in one state) in the PostgreSQL database of `engine`,
-    through a connection of its own, which is opened at the first use and ended by `close`. Errors of
-    SQLAlchemy and psycopg are raised as they are."""
+    """Records changes of single entries (one technique in one performance state) in the PostgreSQL database
+    of `engine`, through a connection of its own, which is opened at the first use and ended by `close`.
+    Errors of SQLAlchemy and psycopg are raised as they are."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._opened: Any = None
 
     def record(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Records the changes `fresh` (each with its provenance and identity) in a transaction of its own and
-        returns the new version; they are then on the server's disk. `known` is a content read earlier. Does
-        nothing and returns None in the cases in which `record_in_entries` does."""
+        """Records the changes `fresh` in a transaction of its own and returns the new version; they are then
+        on the server's disk. Each change comes with its provenance (where it comes from) and its identity (a
+        text by which it is recognized in every knowledge base). `known` is a content read earlier. Does
+        nothing and returns None if `known` and the rows of the changed entries do not suffice to apply the
+        changes."""
         keys = entry_keys(known, fresh)
         if not keys:
             return None

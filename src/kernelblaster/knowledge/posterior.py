@@ -1,5 +1,5 @@
-"""Predicts what a technique will gain, from evidence: evidence from attempts like the one in question counts
-most, and other evidence where there is little of it.
+"""Predicts what a technique will gain, from the evidence (results of attempts): similar attempts count most,
+and less similar ones count where there are few similar ones.
 
 Evidence is added in steps, the least similar first:
 
@@ -12,7 +12,8 @@ Evidence is added in steps, the least similar first:
 
 After step 2, all evidence so far is reduced to at most one observation (`CONTRAST`); after steps 3 and 4, to
 at most four (`TRANSFER`). So a few attempts that are more similar soon outweigh it. If there is a preparation
-or no family is given, steps 4 and 5 are one step: attempts on this architecture, in any family."""
+or no family is given, steps 4 and 5 are one step: attempts on this architecture, in any family.
+"""
 
 from dataclasses import dataclass
 from math import erf, exp, inf, pi, sqrt
@@ -63,14 +64,16 @@ class Prediction:
     @property
     def interval(self) -> tuple[float, float]:
         """The range (lower, upper) in which the speedup of a valid candidate is expected: exp(`mean` - 2 *
-        `spread`) to exp(`mean` + 2 * `spread`)."""
+        `spread`) to exp(`mean` + 2 * `spread`), where `mean` is the expected natural logarithm of the
+        speedup, and `spread` the standard deviation of that mean."""
         return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
 
     @property
     def gain(self) -> float:
         """The natural logarithm of the speedup that one attempt is expected to bring, at least 0. An attempt
         whose candidate is invalid or slower counts as 0, because that candidate is not used. A larger
-        `spread` makes the value larger, so that little-tried techniques are tried."""
+        `spread` (the uncertainty of the expected logarithm) makes the value larger, so that little-tried
+        techniques are tried."""
         z = self.mean / self.spread
         density = exp(-0.5 * z * z) / sqrt(2 * pi)
         below = 0.5 * (1 + erf(z / sqrt(2)))

@@ -4,12 +4,13 @@ offered. The class is in records/recipe.py.
 A search that knows a recipe applies it in one step and has only the result judged, instead of a candidate for
 every technique on the path. A recipe is a set: the policy chooses the order of application, and paths that
 differ only in order teach the same recipe. Its result depends more on the kind of computation than on the
-state of the first kernel, so recipes of a family are offered in every state.
+performance state of the first kernel, so recipes of a family are offered in every state.
 
 A recipe's gain depends most on how slow the first candidate was, which says nothing about the recipe. So the
 knowledge base keeps its reach instead: the roofline floor (the least time that the GPU's bandwidth and peak
 rates allow) divided by the time of the candidate at the path's end, 0.8 for one that takes 1.25 times the
-floor. The gain over a given candidate is computed from that."""
+floor. The gain over a given candidate is computed from that.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import log
@@ -45,8 +46,8 @@ def reach(timing: Timing) -> float:
 
 def format_prediction(technique: str, value: float, *, modelled: bool = False) -> str:
     """Returns a prediction for a technique or recipe as text for people. `value` is a speedup (2.5: "2.50x"),
-    or for a recipe its speed as a fraction of the roofline floor's (0.8: "0.80 of the floor's speed").
-    `modelled` adds ", modelled": no attempt behind the prediction was timed on a GPU."""
+    or for a recipe its speed as a fraction of the roofline floor's (0.8: "0.80 of the floor's speed"). With
+    `modelled`, ", modelled" is added: no attempt behind the prediction was timed on a GPU."""
     text = f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
     return f"{text}, modelled" if modelled else text
 

@@ -1,5 +1,5 @@
-"""Retrieves the techniques, notes and example sources that a knowledge base has for a kernel, from the
-kernel's own performance state and from similar ones."""
+"""Finds the techniques, notes and example sources that a knowledge base has for a kernel, from the kernel's
+own performance state and from similar ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ def known_state(content: Content, state: State, within: float = MATCH) -> str | 
 
 @dataclass(frozen=True)
 class Precedent:
-    """What is known about a technique in one state of the knowledge base (`entry`), and the distance of that
-    state from the state of the kernel in question: 0 if it is the same, below 2 always."""
+    """What is known about a technique in one performance state of the knowledge base (`entry`), and the
+    distance of that state from the state of the kernel in question: 0 if it is the same, below 2 always."""
 
     entry: OptimizationEntry
     distance: float
@@ -39,8 +39,8 @@ class Precedent:
 
 @dataclass(frozen=True)
 class Retrieved:
-    """A technique that was retrieved for a kernel's state. `scored` has its prediction in that state;
-    `precedents` has what is known about it in that state and in others, the nearest state first."""
+    """A technique that was retrieved for a kernel's performance state. `scored` has its prediction in that
+    state; `precedents` has what is known about it in that state and in others, the nearest state first."""
 
     scored: Scored
     precedents: tuple[Precedent, ...]
@@ -52,9 +52,9 @@ class Retrieved:
 
 @dataclass(frozen=True)
 class RetrievedExemplar:
-    """An exemplar (the source of a search's best candidate) that was retrieved for a kernel's state. `state`
-    is the known state in which the exemplar's search began. `distance` tells how far that state is from the
-    kernel's: 0 is equal, and below 2 always."""
+    """An exemplar (the source of a search's best candidate) that was retrieved for a kernel's performance
+    state. `state` is the known state in which the exemplar's search began. `distance` tells how far that
+    state is from the kernel's: 0 is equal, and below 2 always."""
 
     exemplar: Exemplar
     state: str
@@ -62,9 +62,9 @@ class RetrievedExemplar:
 
 
 class Neighbourhood:
-    """What the knowledge base `content` has on the state of one kernel and on similar states. `name` is the
-    known state that matches the kernel's state, None if none does (see `known_state`). Results in other
-    states count less, the further these states are (see `nearness`)."""
+    """What the knowledge base `content` has on the performance state of one kernel and on similar states.
+    `name` is the known state that matches the kernel's state, None if none does (see `known_state`). Results
+    in other states count less, the further these states are (see `nearness`)."""
 
     def __init__(self, content: Content, state: State) -> None:
         self._content = content
@@ -73,9 +73,9 @@ class Neighbourhood:
 
     @cached_property
     def distances(self) -> dict[str, float]:
-        """How far each known state is from the kernel's state, by the name of the known state, the nearest
-        first. Distances are those of matching.py, from 0 (equal) to below 2. The known state `name`, which
-        matches the kernel's, always has 0."""
+        """How far each known performance state is from the kernel's state, by the name of the known state,
+        the nearest first. Distances are those of matching.py, from 0 (equal) to below 2. The known state
+        `name`, which matches the kernel's, always has 0."""
         found = {
             entry.state.name: 0.0 if entry.state.name == self.name else distance(self._state, entry.state)
             for entry in self._content.living
@@ -83,17 +83,17 @@ class Neighbourhood:
         return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
 
     def precedents(self, technique: str) -> list[Precedent]:
-        """Returns what is known about `technique` in each state in which it is offered (not retired), the
-        nearest state first."""
+        """Returns what is known about `technique` in each performance state in which it is offered (not
+        retired), the nearest state first."""
         known = ((self._content.entries.get(name, {}), far) for name, far in self.distances.items())
         entries = ((entries.get(technique), far) for entries, far in known)
         return [Precedent(entry, far) for entry, far in entries if entry and entry.retired is None]
 
     def completed(self, entry: OptimizationEntry) -> OptimizationEntry:
-        """Returns `entry` (a technique in the kernel's state) as predictions should use it. If the technique
-        was tried in that state, or is a recipe (several techniques in one step), that is `entry` unchanged.
-        Otherwise the results that the technique had in other states are added to its evidence, weighted by
-        nearness."""
+        """Returns `entry` (what is known about a technique in the kernel's performance state), completed for
+        predictions. If the technique was tried in that state, or is a recipe (several techniques in one
+        step), that is `entry` unchanged. Otherwise the results that the technique had in other states are
+        added to its evidence, weighted by nearness."""
         if entry.evidence.total.attempts >= 1 or is_recipe(entry.technique):
             return entry
         others = [p for p in self.precedents(entry.technique) if p.entry.state != entry.state]
@@ -106,9 +106,9 @@ class Neighbourhood:
     def techniques(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> list[Retrieved]:
-        """Returns the techniques that are known in the kernel's state, in states with the same primary
-        bottleneck, or that gained something in any other state; the largest expected gain first. Recipes
-        (several techniques in one step) and techniques retired in the kernel's state are left out.
+        """Returns the techniques that are known in the kernel's performance state, in states with the same
+        primary bottleneck, or that gained something in any other state; the largest expected gain first.
+        Recipes (several techniques in one step) and techniques retired in the kernel's state are left out.
         Predictions are for a GPU `architecture` and a `family` of tasks (None: any), after the techniques
         `applied`."""
         own = self._content.entries.get(self.name or "", {})
@@ -124,8 +124,8 @@ class Neighbourhood:
         return sorted(retrieved, key=lambda one: (-one.scored.prediction.gain, one.technique))
 
     def notes(self) -> list[tuple[str, str]]:
-        """Returns (state, note) for the notes on the kernel's state and on those with the same primary
-        bottleneck: the nearest state first, and the latest note of each state first."""
+        """Returns (performance state, note) for the notes on the kernel's state and on those with the same
+        primary bottleneck: the nearest state first, and the latest note of each state first."""
         near = [name for name, far in self.distances.items() if far < OTHER_BOTTLENECK]
         return [(name, note) for name in near for note in reversed(self._content.states[name].notes)]
 
@@ -134,7 +134,7 @@ class Neighbourhood:
     ) -> list[RetrievedExemplar]:
         """Returns the exemplars (sources of searches' best candidates) that have something in common with the
         kernel in question: its `family`, its primary bottleneck, or one of the `techniques`. Those with most
-        in common come first. Exemplars whose source is in `unlike` are left out."""
+        in common come first. Exemplars whose source is one of the texts `unlike` are left out."""
         ranked: list[tuple[float, RetrievedExemplar]] = []
         for name, far in self.distances.items():
             for one in self._content.states[name].exemplars:

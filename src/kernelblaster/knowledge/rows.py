@@ -20,12 +20,13 @@ Values = dict[str, Any]
 
 
 class Damaged(KnowledgeError):
-    """The tables of a knowledge base are not as they were written. The message says what is wrong, without
-    the knowledge base's name."""
+    """Raised if the tables of a knowledge base are not as they were written. The message says what is wrong,
+    without the knowledge base's name."""
 
 
 class DamagedRow(Damaged):
-    """A row's checksum does not fit its values. The message names the table and the row's key."""
+    """Raised if the checksum of `row`, a row of `table`, does not fit its values. The message names the table
+    and the row's key."""
 
     def __init__(self, table: Table, row: Row[Any]) -> None:
         key = ", ".join(f"{column.name} {getattr(row, column.name)!r}" for column in table.primary_key)
@@ -38,7 +39,7 @@ def summed(table: Table, values: Values) -> Values:
 
 
 def checked(table: Table, row: Row[Any]) -> Row[Any]:
-    """Returns the row itself if its checksum is right; raises DamagedRow if not."""
+    """Returns `row`, a row of `table`, unchanged if its checksum is right; raises DamagedRow if not."""
     values = {column.name: getattr(row, column.name) for column in table.columns if column.name != "sum"}
     if row.sum != _sum(table, values):
         raise DamagedRow(table, row)
@@ -73,8 +74,8 @@ def event_of(row: Row[Any]) -> KnowledgeEvent:
 
 
 def state_row(name: str, version: int, entry: StateEntry) -> Values:
-    """Returns what is known about the state `name` as the values of a row, with a checksum. `version` is the
-    number of the event that changed the state last."""
+    """Returns `entry`, what is known about the state `name`, as the values of a row, with a checksum.
+    `version` is the number of the event that changed the state last."""
     return summed(tables.states, {"name": name, "version": version, "body": entry.model_dump_json()})
 
 
@@ -85,15 +86,15 @@ def state_of(row: Row[Any]) -> StateEntry:
 
 
 def optimization_row(state: str, technique: str, version: int, entry: OptimizationEntry) -> Values:
-    """Returns what is known about a technique in a state as the values of a row, with a checksum. `version`
-    is the number of the event that changed it last."""
+    """Returns `entry`, what is known about a technique in a performance state, as the values of a row, with a
+    checksum. `version` is the number of the event that changed it last."""
     values = {"state": state, "technique": technique, "version": version, "body": entry.model_dump_json()}
     return summed(tables.optimizations, values)
 
 
 def optimization_of(row: Row[Any]) -> OptimizationEntry:
-    """Returns what a row of the table of optimizations says about its technique in its state. Raises
-    DamagedRow if the row's checksum is wrong."""
+    """Returns what a row of the table of optimizations says about its technique in its performance state.
+    Raises DamagedRow if the row's checksum is wrong."""
     return OptimizationEntry.model_validate_json(checked(tables.optimizations, row).body)
 
 

@@ -1,5 +1,5 @@
-"""The initial content of a new knowledge base, from `seed.toml`: states, and techniques with the speedups
-expected of them. Results of attempts soon outweigh these expectations."""
+"""The initial content of a new knowledge base, from `seed.toml`: performance states, and techniques with the
+speedups expected of them. Results of attempts soon outweigh these expectations."""
 
 import json
 import tomllib
@@ -19,8 +19,8 @@ def shipped_techniques() -> set[str]:
 
 
 def seed_document() -> str:
-    """Returns the shipped knowledge (states, techniques, expected speedups) as a JSON document, which
-    `import_changes` can read."""
+    """Returns the shipped knowledge (performance states, techniques, expected speedups) as a JSON document,
+    which `import_changes` can read."""
     data = tomllib.loads(SOURCE.read_text())
     states = {}
     for name, state in data["states"].items():
@@ -34,6 +34,6 @@ def seed_document() -> str:
 
 
 def plant(knowledge_base: KnowledgeBase) -> int:
-    """Adds the shipped knowledge to a knowledge base; returns how many events that took, 0 if it was there
-    already."""
+    """Adds the shipped knowledge (performance states and techniques) to a knowledge base. Returns how many
+    events were recorded for that; 0 if everything was there already."""
     return knowledge_base.take_over(import_changes(seed_document(), SOURCE.name))

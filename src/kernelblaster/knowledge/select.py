@@ -1,5 +1,5 @@
-"""Selection rules: they draw the techniques to try next at random, from a random generator whose seed makes
-draws repeatable. docs/knowledge.md explains them."""
+"""Selection rules: functions that choose at random which techniques to try next, by a seeded random
+generator, so that choices are repeatable. docs/knowledge.md explains them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log
@@ -26,7 +26,8 @@ def weighted_choice(
 def thompson(options: Sequence[Scored], count: int, random: Random, sharpness: float = 1.0) -> list[Scored]:
     """Thompson sampling: returns the `count` options with the largest random draws, largest first. An
     option's draw is a random chance of a valid candidate times a random log speedup, each from the
-    distribution that its prediction gives, plus its payoff. `sharpness` is not used."""
+    distribution that its prediction gives, plus its payoff (what it is worth because other techniques gain
+    more after it). `sharpness` is not used."""
     keys = []
     for option in options:
         prediction = option.prediction

@@ -10,10 +10,10 @@ from kernelblaster.records.record import Record
 
 
 class Payoff(Record):
-    """How a technique (`technique`) does in a state after another one (`after`). `speedup` is its mean
-    speedup in attempts with `after` applied earlier, `speedup_without` that in attempts without (None if
-    there are none). `count` is the number of valid attempts behind `speedup`. `modelled`: all times come from
-    a model of a GPU, because none was measured."""
+    """How much a technique (`technique`) gains in a performance state after another one (`after`). `speedup`
+    is its mean speedup in attempts with `after` applied earlier, `speedup_without` that in attempts without
+    (None if there are none). `count` is the number of valid attempts behind `speedup`. `modelled`: all times
+    come from a model of a GPU, because none was measured."""
 
     state: str
     technique: str
@@ -26,11 +26,11 @@ class Payoff(Record):
 
 class KnowledgeSummary(Record):
     """How much a knowledge base has at `version`. States that were merged into others do not count.
-    `discovered` counts states that searches added. `optimizations` counts techniques, once in each state;
-    `retired` of these are no longer offered, and `untried` of these were never tried. `attempts` counts
-    attempts; `failures` the failed ones by kind, `evidence` all by GPU architecture, and `families` all by
-    task family. `payoffs` are pairs of techniques of which one was applied after the other, the largest
-    speedup of the later one first."""
+    `discovered` counts performance states that searches added. `optimizations` counts techniques, once in
+    each state; `retired` of these are no longer offered, and `untried` of these were never tried. `attempts`
+    counts attempts; `failures` the failed ones by kind, `evidence` all by GPU architecture, and `families`
+    all by task family. `payoffs` are pairs of techniques of which one was applied after the other, the
+    largest speedup of the later one first."""
 
     version: int
     states: int
@@ -46,9 +46,9 @@ class KnowledgeSummary(Record):
 
 
 def search(content: Content, words: str) -> list[OptimizationEntry]:
-    """Returns the entries (techniques in states) whose texts contain every one of the words, in upper or
-    lower case. The texts are the name, tags and description of the state, and the name, title, description,
-    preconditions and notes of the technique."""
+    """Returns the entries (techniques in performance states) of `content` whose texts contain every word of
+    `words`, in upper or lower case. The texts are the name, tags and description of the state, and the name,
+    title, description, preconditions and notes of the technique."""
     wanted = words.lower().split()
     matching = []
     for entry in _entries(content):

@@ -10,9 +10,10 @@ NonNegative = Annotated[FiniteFloat, Field(ge=0)]
 
 
 class Tally(NamedTuple):
-    """What a set of attempts gave, as sums: `seen` is the number of valid ones, `mean` the mean of their log
-    speedups, `squares` the sum of the squared deviations from that mean; `failed` is the number of failed
-    ones. The numbers need not be whole, since old evidence is given less weight."""
+    """The results of a set of attempts, in a form that can be added up: `seen` is the number of valid ones,
+    `mean` the mean of their log speedups, `squares` the sum of the squared deviations from that mean;
+    `failed` is the number of failed ones. The numbers need not be whole, since old evidence is given less
+    weight."""
 
     seen: NonNegative = 0.0
     mean: FiniteFloat = 0.0
@@ -50,7 +51,7 @@ class Tally(NamedTuple):
 
     def times(self, factor: float) -> "Tally":
         """Returns the tally with the same mean and variance, and all numbers of attempts multiplied by
-        `factor`, so that it weighs more or less."""
+        `factor`, so that it has more or less influence on predictions."""
         return Tally(self.seen * factor, self.mean, self.squares * factor, self.failed * factor)
 
 

@@ -18,8 +18,8 @@ def dumped(document: dict[str, Any]) -> str:
 def trimmed(document: dict[str, Any], limit_bytes: int) -> str:
     """Returns the document as JSON text of at most `limit_bytes`. Until it fits, these are left out in order:
     evidence and priors, then notes, then titles, then the techniques with the lowest expected gains; the best
-    technique of each state goes last. `document` itself is changed. Raises KnowledgeError if the text cannot
-    be made to fit."""
+    technique of each performance state goes last. `document` itself is changed. Raises KnowledgeError if the
+    text cannot be made to fit."""
     text = dumped(document)
     items = [item for state in document["states"].values() for item in state["optimizations"]]
     for names in NEEDLESS:

@@ -105,8 +105,8 @@ class VersionedContent:
         )
 
     def changes(self, since: int) -> ContentChanges:
-        """The rows that differ from the content at version `since`, for a process that has no access to the
-        database."""
+        """Returns the rows of the tables of performance states and optimizations that changed after version
+        `since`, as plain data for a process that has no access to the database."""
         return self._read(
             lambda connection: changed_rows(connection, about_row(connection), since),
             lambda rows: int(rows.about["version"]),
@@ -147,9 +147,10 @@ class VersionedContent:
         return self._database.patiently(attempt)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Records changes that were recorded elsewhere, each with its provenance and identity (`known`);
-        returns how many were recorded. A change with an identity that is here already is left out, unless it
-        was reverted or rolled back here."""
+        """Records changes that were recorded in another knowledge base (`known`), each with its provenance
+        (where it comes from) and its identity (a text by which it is recognized in every knowledge base).
+        Returns how many were recorded: a change whose identity this knowledge base has already is left out,
+        unless it was reverted or rolled back here."""
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
@@ -192,8 +193,9 @@ class VersionedContent:
         return self._keep(content)
 
     def withdraw(self, concerned: Callable[[KnowledgeEvent], bool]) -> int:
-        """Takes back every event that records an attempt's result and for which `concerned` returns True; all
-        others still count. Returns how many were taken back. They stay recorded, as after `revert`."""
+        """Takes back every event that records an attempt's result and for which the function `concerned`
+        returns True; all other events still count. Returns how many were taken back. They stay recorded, as
+        after `revert`."""
         with self._database.writing() as connection:
             counted = effective(read_events(connection))
             chosen = [e for e in counted if isinstance(e.change, Observed) and concerned(e)]
@@ -204,8 +206,8 @@ class VersionedContent:
         return len(chosen)
 
     def rebuild(self, events: Sequence[Values] = ()) -> None:
-        """Writes the tables of states and optimizations anew from the events. `events` are rows that are
-        first added to the table of events; usually there are none to add."""
+        """Computes the tables of performance states and optimizations anew from the events, and writes them.
+        `events` are rows that are first added to the table of events; usually there are none to add."""
         with self._database.writing() as connection:
             append_events(connection, events)
             content = content_of(read_events(connection))

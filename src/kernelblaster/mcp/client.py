@@ -69,9 +69,9 @@ async def describe(client: Client) -> dict[str, Any]:
 
 
 async def call(client: Client, tool: str, given: dict[str, str], say: Say) -> Any:
-    """Calls a tool; returns its data. `given` are arguments as texts: those that the tool does not take as
-    texts are read as JSON. `say` is called with progress. Raises KernelBlasterError for an unknown tool or
-    argument, and with the tool's words where it fails."""
+    """Calls the tool named `tool` through `client`; returns its data. `given` are arguments as texts: those
+    that the tool does not take as texts are read as JSON. `say` is called with progress. Raises
+    KernelBlasterError for an unknown tool or argument, and with the tool's words where it fails."""
     about = {one.name: one.input_schema for one in (await client.list_tools()).tools}
     if tool not in about:
         raise KernelBlasterError(f"there is no tool {printable(tool[:100])!r}: there are {', '.join(about)}.")
@@ -87,16 +87,16 @@ async def call(client: Client, tool: str, given: dict[str, str], say: Say) -> An
 
 
 async def prompt(client: Client, name: str, given: dict[str, str]) -> str:
-    """The text of the prompt `name` that the server offers, with the arguments `given` (as texts, by name)
-    filled in."""
+    """Returns the text of the prompt `name` that the server behind `client` offers, with the arguments
+    `given` (as texts, by name) filled in."""
     found = await client.get_prompt(name, given)
     return "\n".join(getattr(one.content, "text", "") for one in found.messages)
 
 
 def arguments_of(schema: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:
-    """The arguments of a tool with their types. `given` has them as texts, by name; `schema` is the tool's
-    JSON schema. Raises KernelBlasterError for a name that the schema does not have, and for a text that
-    should be JSON and is not."""
+    """Returns the arguments of a tool, converted to their types. `given` has them as texts, by name; `schema`
+    is the tool's JSON schema. Raises KernelBlasterError for a name that the schema does not have, and for a
+    text that should be JSON and is not."""
     known = schema.get("properties", {})
     made: dict[str, Any] = {}
     for name, text in given.items():

@@ -1,5 +1,5 @@
-"""`AgentDesk`: what all MCP tools share. It finds tasks by name, and knows in which run an agent's candidates
-are recorded. Through it, tools reach the process that judges and the searches."""
+"""`AgentDesk`: what all MCP tools share. It finds tasks by name, knows in which run an agent's candidates are
+recorded, and gives access to the process that judges and to the searches."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 
 class AgentDesk:
-    """What all tools of one MCP server use: tasks by name, the process that judges, and the searches.
-    `current` has, by the name of a task, the name of the run in which the agent's candidates for it are
-    recorded, unless the agent names another one."""
+    """What all tools of one MCP server use, which is configured by `setup`: tasks by name, the process that
+    judges, and the searches. `current` has, by the name of a task, the name of the run in which the agent's
+    candidates for it are recorded, unless the agent names another one."""
 
     def __init__(self, setup: AgentSetup) -> None:
         self.setup = setup
@@ -46,7 +46,8 @@ class AgentDesk:
     def source(self, candidate: str, run: str | None) -> str:
         """Returns the CUDA source that an agent means by `candidate`: the source itself (then it has line
         breaks), the id of an earlier candidate of `run`, or the name of a `.cu` file in an allowed folder.
-        Raises KernelBlasterError if it is none of these, or too long."""
+        Raises KernelBlasterError if it is none of these, or has more than 400,000 characters
+        (LONGEST_SOURCE)."""
         given = candidate.strip()
         if "\n" in given:
             if len(given) > LONGEST_SOURCE:
@@ -80,8 +81,8 @@ class AgentDesk:
 
 
 def saying(context: Context[Any, Any]) -> Say:
-    """Makes a function that sends progress messages to the agent's client, as part of the request that
-    `context` belongs to."""
+    """Returns a function that sends progress messages to the agent's client, as part of the request to which
+    `context` belongs."""
     numbers = count(1)
 
     async def say(stage: str) -> None:

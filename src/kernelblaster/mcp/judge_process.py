@@ -1,5 +1,5 @@
 """The server's side of the process that judges candidates: sends it requests one after another, passes its
-progress on, and ends it when a request is cancelled or takes too long."""
+progress on, and ends it when a request is cancelled or takes more than 900 s (JUDGE_LIMIT_S)."""
 
 import asyncio
 import itertools
@@ -47,10 +47,11 @@ class JudgeProcess:
         self._news: asyncio.Queue[tuple[int, str, Any]] = asyncio.Queue()
 
     async def ask(self, verb: str, say: Say = ignore_progress, **arguments: Any) -> Any:
-        """Has the judge's process call the method `verb` of its `JudgeDesk` with these arguments, after
-        earlier requests; returns the result. `say` is called with what is being done. The process is ended if
-        the caller is cancelled, or if the request takes longer than the limit. Raises KernelBlasterError if
-        the request fails, or if 16 requests (MOST_WAITING) wait already; DeviceLost if the process ends."""
+        """Sends a request to the judge's process: it calls the method `verb` of its `JudgeDesk` with these
+        arguments, once it has answered all earlier requests. Returns the result. `say` is called with
+        progress. The process is ended if the caller is cancelled, or if the request takes longer than the
+        limit. Raises KernelBlasterError if the request fails, or if 16 requests (MOST_WAITING) wait already;
+        DeviceLost if the process ends."""
         if self._waiting >= MOST_WAITING:
             raise KernelBlasterError(f"{self._waiting} requests wait for the judge already; try again later.")
         self._waiting += 1

@@ -19,40 +19,37 @@ from kernelblaster.building import telling
 from kernelblaster.errors import BadTask, KernelBlasterError, StoreError
 from kernelblaster.export.run import export_run
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.knowledge.events import Provenance
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.mcp import summaries
 from kernelblaster.mcp.setup import AgentSetup
 from kernelblaster.mcp.techniques import described, ranked_data
+from kernelblaster.mcp.working_tools import which_work
 from kernelblaster.policies.expert.states import extract_states
+from kernelblaster.policies.llm.figures import reached
 from kernelblaster.processes.workers import JobPipe
 from kernelblaster.readiness import readiness_of
-from kernelblaster.records import Profile, Task
+from kernelblaster.records import Evaluation, Profile, Task
 from kernelblaster.records.kernel_name import source_name
 from kernelblaster.sessions.session import Session
 from kernelblaster.sessions.settings import Search
 from kernelblaster.shortage import shortage
-from kernelblaster.store.history import UNLIMITED
+from kernelblaster.store.files import name_of
+from kernelblaster.store.history import UNLIMITED, History
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.store.subject import task_of
 from kernelblaster.tasks.catalog import load_file
+from kernelblaster.tasks.cautions import cautions
 from kernelblaster.tasks.fitness import fitness_of
 from kernelblaster.tasks.floor import floor_of
+from kernelblaster.tasks.floor_words import counted
 from kernelblaster.tasks.header import declaration
 from kernelblaster.tasks.plain_module import check_plain
 
 MOST_TASKS, MOST_RUNS = 16, 8  # that are kept open
+MOST_LEFT_OUT = 24  # techniques of which it is said why they are not proposed
 LONGEST_MODULE = 12_000  # characters of a task's source that are shown
-TOOLS = (
-    ("evaluate", "evaluate", "evaluate --device emulated"),
-    ("emulate", "evaluate --device emulated", "evaluate --device emulated"),
-    ("start_search", "optimize", "optimize --device emulated"),
-    ("start_search with agent=true", "optimize --model", "optimize --model"),
-    ("export as cu", "export --format cu", "export --format cu"),
-    ("export as kernelbench", "export --format kernelbench", "export --format kernelbench"),
-    ("export as module", "export --format module", "export --format module"),
-)
-"""Tools of the server, each with the command that does the same on a GPU and on the emulated device."""
 
 
 def work(pipe: JobPipe, setup: AgentSetup) -> None:
@@ -122,43 +119,60 @@ class JudgeDesk:
             "source": loaded.source[:LONGEST_MODULE],
             "timed_sizes": loaded.primary.sizes,
             "other_sizes": {w.name: w.sizes for w in loaded.workloads if w.name != "primary"},
-            "floor": {"bytes": floor.bytes, "operations": floor.operations},
+            "floor": {"bytes": floor.bytes, "operations": floor.operations, "counts": counted(floor)},
             "dtype": loaded.dtype,
             "notes": list(loaded.notes),
         }
 
     def check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Whether a task is fit to be scored, its problems, and for each tool whether it works on the task or
-        why not."""
+        """Whether a task is fit to be scored, its problems, what to mind, and for each tool whether it works
+        on the task or why not."""
         loaded = self._load(**task)
         fitness = fitness_of(loaded)
         emulated = opening.kind_here(self._setup.device, self._setup.gpu) == "emulated"
-        works = {one.verb: one.why for one in readiness_of(loaded, fitness)}
-        verbs = {tool: _words(works[on_emulator if emulated else verb]) for tool, verb, on_emulator in TOOLS}
         return {
             "task": loaded.name,
             "fit": fitness.fit,
             "problems": list(fitness.problems),
             "insensitive": list(fitness.insensitive),
-            "tools": verbs,
+            "cautions": list(cautions(fitness)),
+            "tools": which_work(readiness_of(loaded, fitness), emulated=emulated),
         }
 
     # Candidates
 
     def evaluate(
-        self, task: dict[str, Any], source: str, run: str | None, technique: str | None
+        self,
+        task: dict[str, Any],
+        source: str,
+        run: str | None,
+        technique: str | None,
+        description: str = "",
+        sweep: bool = False,
     ) -> dict[str, Any]:
         """Judges a candidate for `task` and records it in `run`; None makes a new run. `source` is its CUDA
         source. `technique` names the technique by which it was made from the run's best candidate so far; the
-        knowledge base learns what that gained. None: it learns nothing. Returns the verdict, the run, the
-        candidate's id and the best so far."""
+        knowledge base learns what that gained. None: it learns nothing. `description` says what a technique
+        of the agent's own does; without one, it is not offered to others. `sweep`: every combination of the
+        constants that the source declares as tunable is judged; the verdict is that of the best. Returns the
+        verdict, the run, the best so far, and by what the candidate is known: the id of its `source`, and its
+        `code`, which names the source and its constants in trajectories and exports."""
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)
-        evaluation = asking.tell(candidate, technique)
-        data = summaries.evaluation_data(evaluation, source)
+        tried: list[Evaluation] = []
+        if sweep:
+            evaluation, tried = asking.sweep(candidate, technique, description)
+            candidate = candidate.with_defines(dict(evaluation.defines))
+        else:
+            evaluation = asking.tell(candidate, technique, description)
+        data = summaries.evaluation_data(evaluation, source) | summaries.sweep_data(tried)
         best = asking.best
-        data |= {"run": opened.name, "candidate": opened.files.put(source)}
+        if technique is not None and not asking.is_described(technique):
+            data["undescribed"] = summaries.UNDESCRIBED
+        if "floor_us" in data:
+            data["floor_counts"] = counted(self._device_judge().prepare(loaded)[1])
+        data |= {"run": opened.name, "source": opened.files.put(candidate.source), "code": candidate.code}
         if best is not None and best.timing is not None:
             again = before is not None and best.candidate == before.candidate
             shown = summaries.outcome_data(best.outcome)["speedup"]
@@ -167,8 +181,9 @@ class JudgeDesk:
         return data
 
     def emulate(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """Runs a candidate at a small size on the PTX machine, the emulator, and compares it with the
-        reference. Returns what was found and the counts of each launch, as JSON data; records nothing."""
+        """Runs a candidate for `task` (its CUDA `source`) at a small size on the PTX machine, the emulator,
+        and compares it with the reference. Returns what was found and the counts of each launch, as JSON
+        data; records nothing."""
         loaded = self._load(**task)
         judge = self._device_judge()
         if not judge.device.modelled:
@@ -178,7 +193,9 @@ class JudgeDesk:
 
     def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
         """Profiles a candidate for `task`: its kernels with their shares of the time (0 to 1), what bounds
-        them and their performance states, as JSON data. If it fails verification, its outcome instead."""
+        them and their performance states, as JSON data. If it fails verification, its outcome instead. States
+        have the names under which the knowledge base keeps them, as in `propose`; a state that no known one
+        matches is added to it."""
         loaded = self._load(**task)
         judge = self._device_judge()
         result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]
@@ -187,14 +204,16 @@ class JudgeDesk:
         floor = judge.prepare(loaded)[1].bytes
         states = extract_states(result, floor)
         listed = sorted(states, key=lambda one: -one.share)[:16]
+        known = self._known()
         return {
             "digest": summaries.profile_text(result, floor)[:8000],
             "kernels": [
                 {
                     "kernel": source_name(one.kernel)[:100],
                     "share": round(one.share, 3),
-                    "state": one.state.name,
+                    "state": known.match(one.state, Provenance(run="mcp")),
                     "meaning": one.state.description,
+                    "reached": reached(one.state),
                     "metrics": one.state.metrics,
                 }
                 for one in listed
@@ -204,7 +223,8 @@ class JudgeDesk:
 
     def propose(self, task: dict[str, Any], run: str | None) -> dict[str, Any]:
         """What to try next on the fastest correct candidate of a run: the kernel, its performance state, and
-        techniques, the most promising first. Raises KernelBlasterError if `run` is None."""
+        techniques, the most promising first; of those that are of no use there, why. Raises
+        KernelBlasterError if `run` is None."""
         if run is None:
             raise KernelBlasterError("nothing was evaluated for this task yet: call evaluate first.")
         asking, opened, _ = self._run(task, run)
@@ -218,8 +238,11 @@ class JudgeDesk:
             "share_of_time": round(target.share, 3),
             "state": advice.state,
             "meaning": target.state.description,
+            "reached": reached(target.state),
             "techniques": ranked_data(described(advice.options, content), entries),
-            "best_source": opened.files.put(_best_source(asking)),
+            "left_out": dict(list(advice.left_out.items())[:MOST_LEFT_OUT]),
+            "best_source": opened.files.put(asking.result().source),
+            **summaries.constants_data(asking.best),
         }
 
     # Runs
@@ -227,9 +250,9 @@ class JudgeDesk:
     def prepare_search(
         self, task: dict[str, Any], budget: int, seconds: float | None, questions: str | None
     ) -> dict[str, Any]:
-        """Makes a run for a search that another process will do; returns its name. The search judges at most
-        `budget` candidates and takes at most `seconds` (None: no limit). `questions` is the folder in which
-        agents answer in place of a language model; None: none takes part."""
+        """Makes a run for a search for `task` that another process will do; returns its name. The search
+        judges at most `budget` candidates and takes at most `seconds` (None: no limit). `questions` is the
+        folder in which agents answer in place of a language model; None: none takes part."""
         loaded = self._load(**task)
         models = named_models(f"handoff:{questions}" if questions else None)
         search = search_of(budget, models).model_copy(update={"wall_seconds": seconds})
@@ -245,11 +268,14 @@ class JudgeDesk:
     def export(self, run: str, format: str) -> dict[str, Any]:
         """Returns the best candidate of a run as the text of a file that works without KernelBlaster.
         `format` is "cu" for a CUDA source, "module" for a Python file with a torch module, or "kernelbench"
-        for one in KernelBench's form."""
+        for one in KernelBench's form. `source` and `code` name the candidate as `evaluate` did."""
         if run in self._asking:
             self._asking[run][0].finish()
         with open_run(self._setup.runs, run) as opened:
-            return {"run": opened.name, "format": format, "text": export_run(opened, format)}  # type: ignore[arg-type]
+            text = export_run(opened, format)  # type: ignore[arg-type]
+            best = History(opened).best_candidate()[0]
+            named = {"source": name_of(best.source), "code": best.code}
+            return {"run": opened.name, "format": format, **named, "text": text}
 
     def release(self) -> dict[str, Any]:
         """If this process has a GPU open, closes it and all runs on it, so that a search in another process
@@ -366,18 +392,7 @@ class JudgeDesk:
         run.close()
 
 
-def _words(why: str | None) -> str:
-    """Whether a tool works on a task, in words; `why` not, None if it does. The reason alone is kept: what a
-    person could type instead is of no use to an agent."""
-    return "works" if why is None else why.partition(" A language model can")[0]
-
-
 def _text(source: str) -> str:
     """A candidate's source, ending with a line break if it had none at all, by which it is told from a file's
     path."""
     return source if "\n" in source else source + "\n"
-
-
-def _best_source(asking: AskTell) -> str:
-    """The CUDA source of the fastest correct candidate that an agent has had judged in this run."""
-    return asking.result().source

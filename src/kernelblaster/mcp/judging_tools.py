@@ -40,6 +40,14 @@ Technique = Annotated[
         "gave, or a short one of your own. The knowledge base learns its gain. Leave it out for a first one.",
     ),
 ]
+Description = Annotated[
+    str,
+    Field(
+        max_length=600,
+        description="With a technique of your own: what to do, in general terms, in one or two sentences. It "
+        "is what others are told when the technique is proposed to them.",
+    ),
+]
 
 
 def add_judging_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
@@ -68,7 +76,8 @@ def _add_task_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     async def show_task(task: TaskName, context: Context[Any, Any]) -> dict[str, Any]:
         """What a candidate must compute and look like: the C declaration of the function to define, the
         PyTorch reference (or the original kernel), the sizes that are timed and others that it is called
-        with, and the floor: the least bytes and operations that any implementation needs. Start here."""
+        with, and the floor: the least bytes and operations that any implementation needs, and what it does
+        not count. Start here."""
         data = await desk.judge.ask("show", saying(context), task=desk.task(task))
         data["next"] = (
             "Write a .cu that defines this function, and call evaluate. Rules: guide('candidates')."
@@ -78,8 +87,9 @@ def _add_task_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     @server.tool(annotations=READS)
     @answering
     async def check_task(task: TaskName, context: Context[Any, Any]) -> dict[str, Any]:
-        """Whether a task is fit to be scored (its output depends on its inputs and is finite), and which
-        tools work on it: whether the built-in expert can search it, whether it can be emulated."""
+        """Whether a task is fit to be scored (its output depends on its inputs and is finite), `cautions`:
+        where a candidate must choose as PyTorch does, and what cannot be verified; and which tools work on
+        it: whether the built-in expert can search it, whether it can be emulated."""
         return dict(await desk.judge.ask("check", saying(context), task=desk.task(task)))
 
     @server.tool(annotations=WRITES)
@@ -113,22 +123,30 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         candidate: CandidateText,
         context: Context[Any, Any],
         technique: Technique = None,
+        description: Description = "",
         run: RunName = None,
         new_run: Annotated[
             bool, Field(description="Begin another run instead of going on with the current.")
+        ] = False,
+        sweep: Annotated[
+            bool,
+            Field(
+                description="Judge every combination (up to 64) of the constants that the source declares by "
+                "`// kernelblaster-tune: BLOCK = 128, 256`; the best counts."
+            ),
         ] = False,
     ) -> dict[str, Any]:
         """Judge a candidate: compiled, verified against the reference at secret sizes and values, then timed
         against the baseline (eager PyTorch, or the original kernel). Takes seconds. `outcome` is Accepted,
         Inconclusive or Slower (all correct), or CompileFailed, Incorrect, RuntimeFailed, TimedOut, Rejected
-        with `why` and `next`. Every candidate is kept in a run, from which export writes the best; the same
-        text is not judged twice."""
+        with `why` and `next`. Every candidate is kept in a run under its `source` (for read_source), from
+        which export writes the best; the same text is not judged twice."""
         named = desk.task(task)
         goes_to = None if new_run else desk.run_of(named["name"], run)
         source = await asyncio.to_thread(desk.source, candidate, goes_to)
-        data = await desk.judge.ask(
-            "evaluate", saying(context), task=named, source=source, run=goes_to, technique=technique
-        )
+        wanted = {"source": source, "run": goes_to, "technique": technique, "sweep": sweep}
+        wanted["description"] = description
+        data = await desk.judge.ask("evaluate", saying(context), task=named, **wanted)
         desk.current.pop(named["name"], None)
         desk.current[named["name"]] = data["run"]
         if data["correct"]:
@@ -146,15 +164,15 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         source = await asyncio.to_thread(desk.source, candidate, run)
         return dict(await desk.judge.ask("emulate", saying(context), task=desk.task(task), source=source))
 
-    @server.tool(annotations=READS)
+    @server.tool(annotations=WRITES)
     @answering
     async def profile(
         task: TaskName, candidate: CandidateText, context: Context[Any, Any], run: RunName = None
     ) -> dict[str, Any]:
-        """Why a correct candidate is as slow as it is: `digest`, a summary in words, and `kernels`, for
-        each its share of the time, its performance state (what bounds it) with its meaning, and metrics:
-        how busy memory, caches and pipes are. explain_state tells which techniques paid in a state.
-        Records nothing."""
+        """Why a correct candidate is as slow as it is: `digest`, a summary in words, and `kernels`, for each
+        its share of the time, its performance state (what bounds it) with its meaning, how much of that was
+        reached, and metrics: how busy memory, caches and pipes are. explain_state tells which techniques paid
+        in a state. Records nothing but a state that was not known."""
         source = await asyncio.to_thread(desk.source, candidate, run)
         return dict(await desk.judge.ask("profile", saying(context), task=desk.task(task), source=source))
 
@@ -163,7 +181,8 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     async def propose(task: TaskName, context: Context[Any, Any], run: RunName = None) -> dict[str, Any]:
         """What to try next on the fastest correct candidate of a run: its most promising kernel, the state
         that it is in, and techniques with the speedup that the knowledge base expects, how often each was
-        tried there, and notes. The first is the most promising. Needs an evaluate before."""
+        tried there, and notes. The first is the most promising; `left_out` says which are of no use here, and
+        why. Needs an evaluate before."""
         named = desk.task(task)
         goes_to = desk.run_of(named["name"], run)
         data = await desk.judge.ask("propose", saying(context), task=named, run=goes_to)
@@ -181,7 +200,7 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         ],
         run: RunName = None,
     ) -> dict[str, Any]:
-        """The text of a candidate by its id (`candidate` or `best_source` in other results)."""
+        """The text of a candidate by its id (`source` or `best_source` in other results)."""
         return {"text": (await asyncio.to_thread(desk.kept, source, run))[:LONGEST_REPLY]}
 
     @server.tool(annotations=WRITES)
@@ -201,7 +220,8 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         ] = None,
     ) -> dict[str, Any]:
         """The best candidate of a run as a file that works without KernelBlaster installed. Returns `run`,
-        `format`, and the file's `text`, or `file` with its path if it was written there."""
+        `format`, `source` and `code` (the candidate, as evaluate named it), and the file's `text`, or `file`
+        with its path if it was written there."""
         target = desk.names.writable(file) if file else None
         folder = desk.searches.folder(run)
         data = dict(await desk.judge.ask("export", saying(context), run=folder.name, format=format))

@@ -86,8 +86,8 @@ def add_knowledge_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
 
 
 def read_page(page: str) -> str:
-    """The text of the documentation's page with this file name (without `.md`), cut at 60,000 characters
-    (LONGEST_REPLY)."""
+    """Returns the text of the documentation's page with this file name (without `.md`), cut at 60,000
+    characters (LONGEST_REPLY)."""
     inside = Path(str(resources.files("kernelblaster"))) / "docs"
     folder = inside if inside.is_dir() else Path(__file__).parents[3] / "docs"
     return (folder / f"{page}.md").read_text()[:LONGEST_REPLY]

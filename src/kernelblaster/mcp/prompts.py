@@ -21,7 +21,8 @@ SCHEME = "kernelblaster"
 
 
 def instructions() -> str:
-    """The text that the server sends every client when it connects: what it offers, and where to begin."""
+    """Returns the text that the server sends every client when it connects, which says what the server offers
+    and where to begin."""
     return (FOLDER / "instructions.md").read_text()
 
 

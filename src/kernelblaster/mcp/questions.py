@@ -37,8 +37,8 @@ class Questions:
 
     async def following(self, wait_s: float) -> dict[str, Any] | None:
         """Hands out the oldest question that has no usable answer and is not with another agent, as JSON
-        data; it is then with the caller. If there is none, waits up to `wait_s` seconds for one (at most 50,
-        LONGEST_WAIT_S), then returns None."""
+        data; it is then reserved for the caller. If there is none, waits up to `wait_s` seconds for one (at
+        most 50, LONGEST_WAIT_S), then returns None."""
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         while True:
             for folder in self._open():
@@ -70,8 +70,8 @@ class Questions:
                 raise KernelBlasterError(f"{_problem(folder)} Answer the same question again.")
 
     def unclaim(self) -> None:
-        """Makes all questions without an answer available again, also those that agents have; to be called
-        when a search is resumed."""
+        """Makes all questions without an answer available again, also those that were handed to agents.
+        Called when a search is resumed."""
         shutil.rmtree(self._folder / CLAIMS, ignore_errors=True)
 
     @property

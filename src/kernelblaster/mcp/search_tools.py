@@ -25,7 +25,7 @@ Names = Annotated[list[TechniqueName], Field(max_length=20)]
 
 def add_search_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     """Registers the tools that start, watch, steer and stop searches, and those for answering their
-    questions, with the MCP server."""
+    questions, with the MCP server. `desk` does the work."""
     _add_starting(server, desk)
     _add_steering(server, desk)
     _add_questions(server, desk)

@@ -32,8 +32,9 @@ BY = "mcp"
 
 
 class Searches:
-    """The runs (recorded searches) in the server's folder, and the searches started from here. Names that
-    agents give are looked up in that folder and nowhere else."""
+    """The runs (recorded searches) in the server's folder, and the searches started from here. `setup` is the
+    server's configuration, `judge` the process that judges. Names that agents give are looked up in that
+    folder and nowhere else."""
 
     def __init__(self, setup: AgentSetup, judge: JudgeProcess) -> None:
         self._setup = setup
@@ -41,8 +42,8 @@ class Searches:
         self._started = ResumedRuns()
 
     def folder(self, run: str) -> Path:
-        """The folder of the run that an agent names, by its exact name or as `last`. Raises StoreError if
-        there is none."""
+        """Returns the folder of the run that an agent names, by its exact name or as `last`. Raises
+        StoreError if there is none."""
         folders = run_folders(self._setup.runs)
         if run == "last" and folders:
             return folders[-1]
@@ -60,9 +61,10 @@ class Searches:
         agent: bool,
         say: Say = ignore_progress,
     ) -> dict[str, Any]:
-        """Starts a search of at most `budget` candidates and `seconds` (None: no limit) in a new process;
-        returns its run's name without waiting for it. With `agent`, agents answer its questions in place of a
-        language model. Raises KernelBlasterError if two searches (MOST_SEARCHES) run already."""
+        """Starts a search for `task` in a new process, of at most `budget` candidates and `seconds` (None: no
+        limit); returns its run's name without waiting for it. With `agent`, agents answer its questions in
+        place of a language model. `say` is called with progress. Raises KernelBlasterError if two searches
+        (MOST_SEARCHES) run already."""
         if self._started.running >= MOST_SEARCHES:
             raise KernelBlasterError(
                 f"{self._started.running} searches run already; wait for one, or stop one with stop_search."
@@ -84,7 +86,7 @@ class Searches:
         return {"run": folder.name, "state": "starting"}
 
     def runs(self) -> list[dict[str, Any]]:
-        """The latest runs as JSON data (name, task, who writes the candidates), the newest first."""
+        """Returns the latest runs as JSON data (name, task, who writes the candidates), the newest first."""
         listed = []
         for folder in reversed(run_folders(self._setup.runs)[-RUNS_SHOWN:]):
             first = first_event(folder / LOG)
@@ -101,7 +103,8 @@ class Searches:
 
     async def watch(self, run: str, wait_s: float, say: Say = ignore_progress) -> dict[str, Any]:
         """Waits until another candidate of a run is judged or the run ends, for up to `wait_s` seconds (50 at
-        most, LONGEST_WAIT_S). Returns the run's state as `state` does. `say` is called with progress."""
+        most, LONGEST_WAIT_S). Returns the run's state as JSON data: running or not, best speedup, times in
+        microseconds, and the last steps. `say` is called with progress."""
         folder = self.folder(run)
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         followed = await asyncio.to_thread(_followed, folder)
@@ -120,9 +123,9 @@ class Searches:
         return await asyncio.to_thread(self._summary, followed)
 
     def steer(self, run: str, **wanted: Any) -> dict[str, Any]:
-        """Asks a running search for other limits or techniques, or leaves it a note; `wanted` are the
-        arguments of `kernelblaster.steer`. Returns in words what was asked. Raises KernelBlasterError if
-        `wanted` asks for nothing."""
+        """Asks the search of `run`, while it runs, for other limits or techniques, or leaves it a note;
+        `wanted` are the arguments of `kernelblaster.steer`. Returns in words what was asked. Raises
+        KernelBlasterError if `wanted` asks for nothing."""
         commands = steer_run(self.folder(run), by=BY, **wanted)
         if not commands:
             raise KernelBlasterError(
@@ -143,8 +146,8 @@ class Searches:
         }
 
     def questions_of(self, run: str) -> Path:
-        """The folder in which a search leaves its questions for agents. Raises StoreError if the search asks
-        none."""
+        """Returns the folder in which the search of `run` leaves its questions for agents. Raises StoreError
+        if the search asks none."""
         folder = self.folder(run)
         first = first_event(folder / LOG)
         choice = ((first.data if first else {}).get("models") or {}).get("choice") or {}

@@ -53,8 +53,8 @@ def make_server(desk: AgentDesk) -> MCPServer[Any]:
 
 
 def serve_stdio(setup: AgentSetup) -> None:
-    """Answers one MCP client over standard input and output until it closes them; then ends the judge's
-    process."""
+    """Answers one MCP client over standard input and output until the client closes them; then ends the
+    process that judges. `setup` says what the client may use."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     desk = AgentDesk(setup)
     try:
@@ -65,9 +65,9 @@ def serve_stdio(setup: AgentSetup) -> None:
 
 
 def http_app(desk: AgentDesk, host: str, token: str, hosts: Collection[str] = ()) -> ASGIApp:
-    """Returns the MCP server as a web application (ASGI) at the path "/mcp". A request needs the `token`, and
-    a host name by which the server may be addressed: `host`, or one of `hosts` (see `RequestGuard`). Raises
-    KernelBlasterError if the token is too short."""
+    """Returns the MCP server of `desk` as a web application (ASGI) at the path "/mcp". A request needs the
+    `token`, and a host name by which the server may be addressed: `host`, or one of `hosts` (see
+    `RequestGuard`). Raises KernelBlasterError if the token has fewer than 16 characters."""
     if len(token) < SHORTEST_TOKEN:
         raise KernelBlasterError(f"the token is too short: give at least {SHORTEST_TOKEN} characters.")
     app = make_server(desk).streamable_http_app(
@@ -90,9 +90,9 @@ def serve_http(
     hosts: Collection[str] = (),
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serves MCP clients over HTTP at `host` and `port` until Ctrl-C. Clients must send the `token`, and may
-    also address the server by the names in `hosts`. `ready` is called with the server's address. Raises
-    KernelBlasterError if it cannot listen there."""
+    """Serves MCP clients, which may use what `setup` names, over HTTP at `host` and `port` until Ctrl-C.
+    Clients must send the `token`, and may also address the server by the names in `hosts`. `ready` is called
+    with the server's address. Raises KernelBlasterError if it cannot listen there."""
     desk = AgentDesk(setup)
     config = uvicorn.Config(
         http_app(desk, host, token, hosts),

@@ -18,8 +18,9 @@ MOST_SECONDS = 6 * 3600.0  # that one search may take
 class AgentSetup:
     """What an MCP server lets agents work with. `folders`: agents may name and write files in these. `runs`
     is the folder of runs, `data` a folder for tasks and questions, `knowledge` the knowledge base (a file or
-    a URL). `device` and `gpu` say what to judge on, as for `open_device`. `trusted`: files of tasks may have
-    any Python code, and it is run."""
+    a URL). `device` and `gpu` say what to judge on: "cuda" is the GPU of this machine, "emulated" an emulator
+    that stands for `gpu`, and "auto" the GPU if there is one. `trusted`: files of tasks may have any Python
+    code, and it is run."""
 
     folders: tuple[Path, ...]
     runs: Path

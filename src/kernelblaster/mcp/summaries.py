@@ -1,5 +1,6 @@
 """Evaluations and profiles as short JSON data for agents."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from kernelblaster.plain_text import printable
@@ -12,6 +13,10 @@ from kernelblaster.records.outcome import CORRECT
 MODELLED = (
     "modelled by a GPU model from what the emulator counted, not measured; `Inconclusive` without a `why` "
     "means that 1.0 lies within the model's error, so rank candidates by speedup"
+)
+UNDESCRIBED = (
+    "nobody has said what this technique is, so it is offered to no one: give `description` with the next "
+    "evaluate that names it"
 )
 FURTHER = {
     "CompileFailed": "Correct the lines named above. The declaration is included for you: do not repeat it "
@@ -27,8 +32,9 @@ FURTHER = {
 
 
 def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
-    """A verdict as JSON data for agents: outcome, speedup over the baseline and times in microseconds if the
-    candidate is correct, else why it is not and what to do. `source` is the id of the candidate's text."""
+    """Returns a verdict (`evaluation`) as JSON data for agents: outcome, speedup over the baseline and times
+    in microseconds if the candidate is correct, else why it is not and what to do. `source` is the id of the
+    candidate's text."""
     outcome = evaluation.outcome
     data = outcome_data(outcome, printable(feedback(evaluation, source)))
     timing = evaluation.timing
@@ -40,7 +46,7 @@ def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
             "floor_us": round(timing.floor_us, 2),
             "times": MODELLED if timing.modelled else "measured",
         }
-    data["device"] = evaluation.device
+    data |= {"device": evaluation.device, **constants_data(evaluation)}
     compiled = evaluation.compilation
     if compiled is not None and isinstance(outcome, CORRECT):
         data["registers"] = {source_name(r.kernel)[:80]: r.registers for r in compiled.resources[:8]}
@@ -48,6 +54,31 @@ def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
         data |= {"spilled_bytes": spilled} if spilled else {}
     if evaluation.verification and evaluation.verification.notes:
         data["notes"] = [printable(note) for note in evaluation.verification.notes[:4]]
+    return data
+
+
+def constants_data(evaluation: Evaluation | None) -> dict[str, Any]:
+    """The values that a candidate's tunable constants had when it was judged, as JSON data; empty if they had
+    those of its source, or there is no evaluation."""
+    return {"constants": dict(evaluation.defines)} if evaluation is not None and evaluation.defines else {}
+
+
+def sweep_data(tried: Sequence[Evaluation]) -> dict[str, Any]:
+    """What a sweep of a candidate's tunable constants gave, as JSON data: for each combination of values the
+    outcome and, if it is correct, its speedup and time. A sentence instead, if the source declares no such
+    constants; empty if there was no sweep."""
+    if not tried:
+        return {}
+    if not any(one.defines for one in tried):
+        return {"sweep": "the source declares no constants: `// kernelblaster-tune: BLOCK = 128, 256`"}
+    return {"sweep": [_swept(one) for one in tried]}
+
+
+def _swept(evaluation: Evaluation) -> dict[str, Any]:
+    data: dict[str, Any] = {"constants": dict(evaluation.defines), "outcome": evaluation.outcome.kind}
+    if isinstance(evaluation.outcome, CORRECT) and evaluation.timing is not None:
+        data["speedup"] = round(evaluation.outcome.speedup.estimate, 4)
+        data["candidate_us"] = round(evaluation.timing.candidate_us, 2)
     return data
 
 
@@ -74,8 +105,8 @@ def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
 
 
 def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> dict[str, Any]:
-    """What the emulator found out about a candidate, as JSON data for agents: from `outcome` whether it is
-    correct, and from `counters` the counts of its first 16 kernel launches (None: there are none)."""
+    """Returns what the emulator found out about a candidate, as JSON data for agents: from `outcome` whether
+    it is correct, and from `counters` the counts of its first 16 kernel launches (None: there are none)."""
     if isinstance(outcome, Verification):
         words = f"{len(outcome.cases)} comparisons in {outcome.calls} calls, every access checked"
         data: dict[str, Any] = {"correct": True, "verified": words, "deterministic": outcome.deterministic}

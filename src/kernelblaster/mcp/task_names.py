@@ -20,7 +20,8 @@ SUFFIXES = (".py", ".cu")
 
 @dataclass(frozen=True)
 class NamedTask:
-    """A task's name and its file. `shipped`: it comes with KernelBlaster, so that its Python can be run."""
+    """The `name` of a task and the `path` of its file. `shipped`: the task comes with KernelBlaster, so that
+    its Python can be run without a check."""
 
     name: str
     path: Path
@@ -75,7 +76,8 @@ class TaskNames:
         return MADE + stem
 
     def forget(self, name: str) -> None:
-        """Deletes the file of a task that an agent made, because it turned out not to be usable."""
+        """Deletes the file of the task `name` that an agent made. Called if the task turned out not to be
+        usable."""
         for suffix in SUFFIXES:
             (self._made / f"{name.removeprefix(MADE)}{suffix}").unlink(missing_ok=True)
 
@@ -97,8 +99,8 @@ class TaskNames:
         return within[0]
 
     def read(self, name: str) -> str:
-        """The text of a file in an allowed folder. Raises KernelBlasterError if it is not there, has more
-        than 400,000 bytes (LONGEST_SOURCE), or is not UTF-8."""
+        """Returns the text of the file `name` in an allowed folder. Raises KernelBlasterError if the file
+        does not exist, has more than 400,000 bytes (LONGEST_SOURCE), or is not UTF-8."""
         path = self.existing(name)
         try:
             return read_bounded(path, LONGEST_SOURCE).decode()

@@ -14,9 +14,9 @@ PREFERRED = 12  # techniques that are shown
 
 def described(options: Sequence[Scored], content: Content) -> list[Scored]:
     """Returns `options` (techniques with their scores), completed so that readers can tell whether a
-    technique applies. A technique that was taken over from another state has only a name, no description. It
-    gets the title, description and preconditions of the first state in `content` that describes it. All
-    others are returned as they are."""
+    technique applies. A technique that was taken over from another performance state has only a name, no
+    description. It gets the title, description and preconditions of the first state in `content` that
+    describes it. All others are returned as they are."""
     known: dict[str, OptimizationEntry] = {}
     for entries in content.entries.values():
         known |= {name: one for name, one in entries.items() if one.description and name not in known}
@@ -33,7 +33,7 @@ def _described(scored: Scored, entry: OptimizationEntry | None) -> Scored:
 def technique_data(
     scored: Scored, entry: OptimizationEntry | None, *, recipe: bool = False
 ) -> dict[str, Any]:
-    """A technique as JSON data: its expected speedup and the likely range. With `recipe`,
+    """Returns a technique (`scored`) as JSON data: its expected speedup and the likely range. With `recipe`,
     "expected_share_of_floor_speed" takes the place of the speedup: the share of the speed that the GPU
     allows. Attempts are counted by GPU architecture, from `entry`, the knowledge base's entry for the
     technique (None: it has none); failures and notes are added."""
@@ -41,8 +41,8 @@ def technique_data(
     expected = "expected_share_of_floor_speed" if recipe else "expected_speedup"
     data: dict[str, Any] = {
         "technique": optimization.technique,
-        "title": optimization.title,
-        "description": optimization.description[:600],
+        "title": printable(optimization.title),
+        "description": printable(optimization.description[:600]),
         expected: round(exp(prediction.mean), 3),
         "likely_range": [round(value, 3) for value in prediction.interval],
         "chance_valid": round(prediction.valid_chance, 2),
@@ -62,6 +62,6 @@ def technique_data(
 def ranked_data(
     options: Sequence[Scored], entries: Mapping[str, OptimizationEntry], most: int = PREFERRED
 ) -> list[dict[str, Any]]:
-    """The first `most` of `options`, techniques that the caller has ranked with the best first, as JSON data.
+    """Returns the first `most` of `options`, which are techniques with the best first, as JSON data.
     `entries` has the knowledge base's entry of each by its name, with the measured outcomes."""
     return [technique_data(one, entries.get(one.optimization.technique)) for one in options[:most]]

@@ -101,8 +101,8 @@ class RecordingEndpoint:
 
 class Once:
     """An endpoint (source of unparsed answers) that passes equal requests to the inner `endpoint` one after
-    the other, never at the same time. If the inner one stores answers, only the first of them is really
-    asked, and the others get the stored answer."""
+    the other, never at the same time. If the inner one stores answers, only the first of equal requests is
+    sent to the model, and the others get its stored answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

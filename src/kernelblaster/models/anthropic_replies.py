@@ -22,8 +22,8 @@ class StopDetails(Shape):
 
 
 class Delta(Shape):
-    """What one event adds to a streamed answer: more of its `text`, or the reason why the model stopped
-    (`stop_reason`, with explanations in `stop_details`)."""
+    """What one event of a streamed answer (its `type` is Anthropic's name for it) adds to the answer: more of
+    its `text`, or the reason why the model stopped (`stop_reason`, with explanations in `stop_details`)."""
 
     type: str | None = None
     text: str = ""
@@ -51,9 +51,9 @@ Count = Annotated[int, Field(ge=0)] | None
 
 
 class AnthropicCounts(BaseModel):
-    """Token counts as an Anthropic server reports them; None where it reports none. `input_tokens` does not
-    include the tokens read from the server's prompt cache or written to it, which have counts of their
-    own."""
+    """Token counts as an Anthropic server reports them; None where it reports none. `input_tokens` are those
+    of the prompt, `output_tokens` those of the answer. `input_tokens` does not include the tokens read from
+    the server's prompt cache or written to it, which have counts of their own."""
 
     model_config = ConfigDict(strict=True)
     input_tokens: Count = None
@@ -67,9 +67,9 @@ class ModelProperties(Shape):
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
-    """Sends a request for an answer to a server with Anthropic's API and returns the answer, which is read as
-    a stream. `key` is the API key, None for none. Raises a `ModelError` if the server refuses, cannot be
-    reached, or gives no complete answer."""
+    """Sends the request `exchange` to a server with Anthropic's API and returns the model's answer, which is
+    read as a stream. `key` is the API key, None for none. Raises a `ModelError` if the server refuses, cannot
+    be reached, or gives no complete answer."""
     return exchanged(exchange, key, lambda response: Said(answer=_streamed(exchange, response, key or "")))
 
 

@@ -52,9 +52,9 @@ class Deadline:
         return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
-        """A callback for the HTTP library, which calls it whenever something has happened in the call.
-        `event` is the name of what happened, `about` its details by name. When a connection was made, its
-        socket is remembered, so that it can be shut down at the deadline; other events are ignored."""
+        """A callback, which the HTTP library calls whenever something has happened in the call. `event` is
+        the name of what happened, `about` its details by name. When a connection was made, its socket is
+        remembered, so that it can be shut down at the deadline; other events are ignored."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._socket = about["return_value"].get_extra_info("socket")
@@ -165,7 +165,8 @@ def calling(
 ) -> Iterator[Response]:
     """A context that makes an HTTP call and gives its response: a POST of `body`, or a GET if that is None.
     `where` is the name of the server in error messages. Network errors, also those while the body is read
-    within the context, are raised as `ModelError`. `limits` are those on time and bytes."""
+    within the context, are raised as `ModelError`. `headers` are those of the request, `limits` those on time
+    and bytes."""
     deadline = Deadline(where, limits)
     problem: ModelError
     try:

@@ -38,8 +38,8 @@ TINY = Request(
 def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None = None) -> list[Finding]:
     """Tests the model named `text` (KIND:NAME) with one small call, for `doctor`, and returns findings:
     whether it answers, and what its server supports. A model that cannot be used gives a finding, and no
-    exception. Nothing is asked if the name is that of a folder (hand-off, replay). `limits` are those of the
-    call; `prices` are those of models, None for the shipped ones."""
+    exception. Nothing is asked if the name is that of a folder (a hand-off to a person, or recorded answers).
+    `limits` are those of the call; `prices` are those of models, None for the shipped ones."""
     try:
         name = parse_name(text)
         return _server(name, limits, prices or read_prices()) if name.server else [_folder(name)]

@@ -34,9 +34,9 @@ class Estimate:
 
 def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) -> list[Estimate]:
     """Returns the estimated tokens and dollars of each role (kind of question) that has a model in `table`.
-    `expected` says how often each role will ask and with how many tokens; `prices` are those of the models.
-    Models that are folders (a hand-off to a person, a replay of recorded answers) cost nothing. It is assumed
-    that no server reads from its prompt cache."""
+    `expected` says how many calls each role will make, and with how many tokens; `prices` are those of the
+    models. Models that are folders (a hand-off to a person, a replay of recorded answers) cost nothing. It is
+    assumed that no server reads from its prompt cache."""
     rows = []
     for item in expected:
         name = table.of(item.role)

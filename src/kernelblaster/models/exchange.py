@@ -58,9 +58,9 @@ class Shape(BaseModel):
 
 
 def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Read]) -> Read:
-    """Sends a request and returns what the function `read` makes of the response. `key` is the API key, None
-    for none. Raises a `ModelError` if the status is not 200 or anything fails; its text does not contain the
-    key."""
+    """Sends the request `exchange` and returns what the function `read` returns for the response. `key` is
+    the API key, None for none. Raises a `ModelError` if the status is not 200 or anything fails; its text
+    does not contain the key."""
     key = key or NO_KEY
     headers = {"authorization": f"Bearer {key}"}
     if exchange.speaks == "anthropic":
@@ -75,9 +75,9 @@ def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Re
 
 
 def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
-    """Returns the JSON document `data` of a reply as an object of the class `shape`. Raises CutOff if the
-    document is malformed. The error's text does not quote the document, which may contain secrets. `where` is
-    the name of the server in error messages."""
+    """Parses the JSON document `data` of a server's reply into an object of the class `shape`, and returns
+    it. Raises CutOff if the document is malformed. The error's text does not quote the document, which may
+    contain secrets. `where` is the name of the server in error messages."""
     try:
         return shape.model_validate(parse_json(data))
     except InvalidJson as error:
@@ -90,10 +90,13 @@ def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
 def believed(
     counts: Callable[[], TokenUsage | None], exchange: Exchange, text: str
 ) -> tuple[TokenUsage | None, str]:
-    """Checks the token counts that a server reports for a request, whose answer is `text`. `counts()` returns
-    the counts, or None if the server reports none. Returns (the counts, "") if they are plausible; (None, "")
-    if there are none; (None, the reason) if they are not plausible or `counts()` raises ValidationError.
-    Without counts, the ledger charges the call the most that it may have taken."""
+    """Checks whether the token counts that a server reports for the request `exchange`, whose answer is
+    `text`, are plausible. `counts()` returns the counts, or None if the server reports none. Returns (the
+    counts, "") if they are plausible; (None, "") if there are none; (None, the reason) if they are not
+    plausible or `counts()` raises ValidationError. Counts are not plausible if they are more than twice what
+    the request can take (plus 20,000 tokens, SPARE_TOKENS), or zero where there was text, or if more tokens
+    were cached than the prompt has. Without counts, the ledger (the record of costs) charges the call the
+    most that it may have taken."""
     try:
         usage = counts()
     except ValidationError as error:

@@ -94,10 +94,10 @@ def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
 
 
 def open_server(name: ModelName, limits: CallLimits) -> "OpenAIServer | AnthropicServer":
-    """Returns a client of the server that a model's name stands for, without retries, ledger or stored
-    answers. The key is looked up at each call, in the environment or in the keeper (the process that holds
-    the keys). Raises a `ModelError` if the name is a folder's, a key is missing, or a library is not
-    installed."""
+    """Returns a client of the server that the model's name `name` stands for, with the limits `limits` on
+    each call, without retries, record of costs (ledger) or stored answers. The key is looked up at each call,
+    in the environment or in the keeper (the process that holds the keys). Raises a `ModelError` if the name
+    is a folder's, a key is missing, or a library is not installed."""
     kind = name.server
     if kind is None:
         raise BadName(f"{name} is a folder, not a server.")

@@ -37,7 +37,7 @@ class HandOff:
     request becomes a subfolder of `folder`, with the prompt and the schema; `answer` waits, without a time
     limit, until a usable answer.json is in it. One that is there already is used at once, so that a stopped
     run can continue. `say` is called with a line for the user when an answer is awaited; the subfolder is
-    looked at every `poll_s` seconds."""
+    checked every `poll_s` seconds."""
 
     def __init__(self, folder: Path, *, say: Callable[[str], None], poll_s: float = POLL_S) -> None:
         self.folder = folder

@@ -62,8 +62,8 @@ class KeptKeys:
 
 
 def failure_as_data(error: ModelError) -> dict[str, Any]:
-    """Returns an exception as JSON data, which is sent to the process that asked; there keys.py raises the
-    same exception again."""
+    """Returns the exception `error` as JSON data, which is sent to the process that made the request; there
+    keys.py raises the same exception again."""
     data: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, Unavailable):
         data |= {"wait_s": error.wait_s, "maybe_charged": error.maybe_charged}

@@ -55,8 +55,8 @@ class Settlement(Record):
 
 
 class ModelBudget(Record):
-    """The most that a run may spend on models, in tokens (of prompts and answers together) and in US dollars.
-    None means no limit."""
+    """The most that a run may spend on models: `tokens` of prompts and answers together, and `usd` US
+    dollars. None means no limit."""
 
     tokens: int | None = Field(default=None, ge=0)
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -128,8 +128,8 @@ class Ledger:
                 raise BudgetSpent(self._refusal(request, None))
 
     def enter(self, model: str, request: Request[T], usage: TokenUsage, seconds: float) -> None:
-        """Records a call of `model` without a reservation, such as a person's answer, with its estimated
-        tokens (`usage`) and how many seconds it took."""
+        """Records a call of `model` with `request` for which nothing was reserved, such as an answer by a
+        person. `usage` are its estimated tokens, `seconds` is how long it took."""
         with self._change:
             reservation = self._reserve(model, request, None)
         self.settle(reservation, usage, estimated=True, seconds=seconds)
@@ -162,10 +162,11 @@ class Ledger:
         estimated: bool = False,
         seconds: float | None = None,
     ) -> None:
-        """Records what a reserved call cost. `usage` has its tokens; None means that they are unknown. The
-        call is then charged the most that was reserved. If its answer has `read_bytes` bytes and that is more
-        than the output tokens reserved, the output is charged as one token for each byte. `doubt` says why
-        the server's count was not believed. `estimated` and `seconds` are as in `Settlement`."""
+        """Records what the call of `reservation` cost. `usage` has its tokens; None means that they are
+        unknown. The call is then charged the most that was reserved. If its answer has `read_bytes` bytes and
+        that is more than the output tokens reserved, the output is charged as one token for each byte.
+        `doubt` says why the server's count was not believed. `estimated`: the tokens are estimated from the
+        texts. `seconds` is how long the call took, None if not known."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
             usage = bound.model_copy(update={"tokens_out": read_bytes})
@@ -186,7 +187,8 @@ class Ledger:
             self._change.notify_all()
 
     def knows(self, model: str, request: Request[T]) -> bool:
-        """True if the ledger has a call to `model` with an equal request (by digest) that has ended."""
+        """True if this record of calls has a call to `model` with an equal request (by digest) that has
+        ended."""
         with self._change:
             calls = [r for r in self._reserved if r.number in self._settled]
             return any((r.model, r.request) == (model, request.digest) for r in calls)
@@ -209,8 +211,8 @@ class Ledger:
             return _total(self._calls())
 
     def totals(self, by: Literal["role", "task", "step", "model"]) -> dict[str, Total]:
-        """Returns what the calls of each role, task, step or model cost together, as `by` says; by the name
-        of that role, task, step or model."""
+        """Returns what calls cost together, grouped by their role, task, step or model, as `by` says. The
+        keys of the result are the names of these."""
         with self._change:
             groups = defaultdict(list)
             for reservation, settlement in self._calls():

@@ -1,4 +1,5 @@
-"""Wrappers of endpoints (sources of unparsed answers) that enter each call in the ledger of costs."""
+"""Wrappers of endpoints (sources of unparsed answers) that enter each call in the ledger, the run's record of
+what calls cost."""
 
 import time
 from collections.abc import Callable
@@ -42,10 +43,10 @@ class Metered:
 
 
 class TokenCounted:
-    """An endpoint (source of unparsed answers) that asks the inner `endpoint`, one which costs nothing and
-    counts no tokens, such as a hand-off (a person answers). Once there is an answer, the tokens of the prompt
-    and the answer are estimated from their texts, and are entered in the ledger under the name `model`; an
-    equal request is entered only once. Raises BudgetSpent, without asking, if the calls so far exceed the
+    """An endpoint (source of unparsed answers) that asks the inner `endpoint`, which costs nothing and counts
+    no tokens, such as a hand-off (a person answers). Once there is an answer, the tokens of the prompt and
+    the answer are estimated from their texts, and are entered in the ledger under the name `model`; an equal
+    request is entered only once. Raises BudgetSpent, without asking, if the calls so far exceed the
     budget."""
 
     def __init__(self, endpoint: Endpoint, model: str, ledger: Ledger) -> None:

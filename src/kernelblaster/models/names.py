@@ -53,7 +53,7 @@ class ModelName:
     @property
     def server(self) -> Kind | None:
         """The protocol, address and key of the server that the name means, with the name's own address if it
-        has one. None if the name is a folder's (hand-off, replay)."""
+        has one. None if the name is a folder's (a hand-off to a person, or recorded answers)."""
         kind = KINDS.get(self.kind)
         return Kind(kind.speaks, self.url, OWN_KEY, False) if kind and self.url else kind
 

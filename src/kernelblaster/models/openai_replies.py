@@ -53,8 +53,9 @@ class Details(BaseModel):
 
 
 class OpenAiCounts(BaseModel):
-    """Token counts as a server with OpenAI's API reports them. `prompt_tokens` includes those read from the
-    server's prompt cache."""
+    """Token counts as a server with OpenAI's API reports them. `prompt_tokens` are those of the prompt,
+    `completion_tokens` those of the answer. `prompt_tokens` includes those read from the server's prompt
+    cache, whose number is in `prompt_tokens_details`."""
 
     model_config = ConfigDict(strict=True)
     prompt_tokens: int = Field(ge=0)
@@ -63,16 +64,16 @@ class OpenAiCounts(BaseModel):
 
 
 class Listed(Shape):
-    """A server's list of its models: for each a dictionary of properties, in which some servers give the
-    context length."""
+    """A server's list of its models: `data` has a dictionary of properties for each, in which some servers
+    give the context length."""
 
     data: list[dict[str, Any]] = Field(default_factory=list)
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
-    """Sends a request for an answer to a server with OpenAI's API and returns the answer, whether it comes as
-    a stream or whole. `key` is the API key, None for none. Raises a `ModelError` if the server refuses,
-    cannot be reached, or gives no complete answer."""
+    """Sends the request `exchange` to a server with OpenAI's API and returns the model's answer, whether it
+    comes as a stream or whole. `key` is the API key, None for none. Raises a `ModelError` if the server
+    refuses, cannot be reached, or gives no complete answer."""
 
     def read(response: Response) -> Said:
         if "json" in response.kind:

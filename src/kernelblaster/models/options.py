@@ -1,4 +1,4 @@
-"""Remembers which optional fields of a request (structured output, streaming, ...) a model's server
+"""Keeps track of which optional fields of a request (structured output, streaming, ...) a model's server
 accepts."""
 
 import threading

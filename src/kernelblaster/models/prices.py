@@ -35,7 +35,7 @@ class TokenPrices(Record):
     long_output: Price = 1.0
 
     def usd(self, usage: TokenUsage) -> float:
-        """Returns what a call that used these tokens costs, in US dollars."""
+        """Returns what a call that used the tokens `usage` costs, in US dollars."""
         fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_stored
         cached = self.input if self.cached is None else self.cached
         stored = self.input if self.stored is None else self.stored
@@ -45,8 +45,8 @@ class TokenPrices(Record):
         return (read * factors[0] + usage.tokens_out * self.output * factors[1]) / 1e6
 
     def most_usd(self, bound: TokenUsage) -> float:
-        """Returns the most, in US dollars, that a call of at most these tokens can cost, whatever is read
-        from the server's cache or written to it."""
+        """Returns the most, in US dollars, that a call of at most the tokens `bound` can cost, whatever is
+        read from the server's cache or written to it."""
         dearest = max(self.input, self.stored or self.input)
         return self.model_copy(update={"input": dearest}).usd(bound)
 
@@ -76,7 +76,7 @@ class Prices:
 
     def of(self, model: str) -> TokenPrices | None:
         """Returns the prices of the model with the full name `model` (KIND:NAME); None if they are unknown. A
-        model that is a folder (hand-off, replay) costs nothing."""
+        model that is a folder (a hand-off to a person, or recorded answers) costs nothing."""
         return FREE if model.partition(":")[0] in FOLDERS else self._rates.get(model)
 
     def origin(self, model: str) -> str | None:
@@ -84,8 +84,8 @@ class Prices:
         return self._origins.get(model)
 
     def usd(self, model: str, usage: TokenUsage) -> float | None:
-        """Returns what a call to this model with these tokens costs, in US dollars; None if its prices are
-        unknown."""
+        """Returns what a call to `model` that used the tokens `usage` costs, in US dollars; None if its
+        prices are unknown."""
         rates = self.of(model)
         return None if rates is None else rates.usd(usage)
 

@@ -17,8 +17,8 @@ TOKENS_A_MESSAGE = 16  # what chat templates add around each, at most
 
 
 class ChatMessage(Record):
-    """One message of a conversation with a language model: its text, and who speaks: `system` (the
-    instructions), `user`, or `assistant` (the model)."""
+    """One message of a conversation with a language model: its `text`, and who speaks (`speaker`): `system`
+    (the instructions), `user`, or `assistant` (the model)."""
 
     speaker: Literal["system", "user", "assistant"]
     text: str

@@ -28,8 +28,9 @@ class Patience:
 
     def wait_s(self, failures: int, hint_s: float | None) -> float:
         """Returns how many seconds to wait after this number of failures (1 or more): a random time between
-        half of and the whole of `first_s` * 2**(failures-1), at most `longest_s`. `hint_s` is the wait that
-        the server asked for, or None; if given, the result is that and up to `first_s` more."""
+        half of and the whole of `first_s` * 2**(failures-1), at most `longest_s` (both are fields of this
+        object). `hint_s` is the wait that the server asked for, or None; if given, the result is that and up
+        to `first_s` more."""
         doubled: float = min(self.first_s * 2 ** (failures - 1), self.longest_s)
         spread = 0.5 + self.draw() / 2
         return doubled * spread if hint_s is None else hint_s + self.first_s * spread

@@ -43,8 +43,8 @@ def closed(schema: dict[str, Any]) -> bool:
 
 
 def in_words(request: Request[T]) -> str:
-    """Returns a text for a prompt that asks for an answer as a JSON object by the request's schema, and
-    quotes the schema. It is for servers that cannot enforce a schema."""
+    """Returns a text, to be added to a prompt, that asks for an answer as a JSON object that fits the
+    request's schema, and quotes the schema. It is for servers that cannot enforce a schema."""
     return (
         "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
         f"{json.dumps(request.json_schema, separators=(',', ':'))}"

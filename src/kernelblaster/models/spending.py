@@ -40,8 +40,8 @@ class ModelCall:
 
 
 def spent_on_models(run: Path, prices: str | None = None) -> ModelSpending:
-    """Returns what the run in this folder has spent on models; nothing if it has no ledger. `prices` is a
-    file of prices that replace the shipped ones; it is ignored if there is no such file."""
+    """Returns what the run in this folder has spent on models; nothing if it has no ledger (record of calls).
+    `prices` is a file of prices that replace the shipped ones; it is ignored if there is no such file."""
     ledger = run / LEDGER
     if not ledger.is_file():
         return ModelSpending()
@@ -52,7 +52,7 @@ def spent_on_models(run: Path, prices: str | None = None) -> ModelSpending:
 
 def calls_of(run: Path) -> list[ModelCall]:
     """Returns the calls to models of the run in this folder, in the order in which they were begun, with what
-    was charged for each. Empty if the run has no ledger."""
+    was charged for each. Empty if the run has no ledger (record of calls)."""
     ledger = run / LEDGER
     return [
         ModelCall(

@@ -18,9 +18,9 @@ class ValidatingModel:
         self._endpoint = endpoint
 
     def ask(self, request: Request[T]) -> Reply[T]:
-        """Asks the model and returns its answer as a validated object. If the answer is `Malformed`, the
-        model is shown it with the problem and asked once more; if the second answer is malformed too,
-        `Malformed` is raised. All other failures are raised at once."""
+        """Sends the request to the model and returns its answer as a validated object. If the answer is
+        `Malformed`, the model is shown it with the problem and asked once more; if the second answer is
+        malformed too, `Malformed` is raised. All other failures are raised at once."""
         answer = self._endpoint.answer(request)
         try:
             return _reply(read(request, answer), answer)

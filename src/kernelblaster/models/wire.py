@@ -1,4 +1,4 @@
-"""What calls to all model servers have in common: limits, the errors that HTTP status codes mean, and the
+"""What the clients of all model servers share: limits, the errors that HTTP status codes mean, and the
 removal of keys from texts."""
 
 import email.utils
@@ -97,7 +97,7 @@ def complaint(body: bytes) -> str:
 
 def said(body: object, otherwise: str) -> str:
     """Returns what a server says about an error, as text for people. `body` is the parsed JSON of its reply;
-    `otherwise` is returned if that says nothing."""
+    `otherwise` is returned if `body` says nothing."""
     error = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return str(body or otherwise)

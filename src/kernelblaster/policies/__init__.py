@@ -1,2 +1,2 @@
-"""The policies of a search, which name states, choose techniques and write candidate kernels: the built-in
-expert (`expert`), language models (`llm`), and rewrites of a user's own CUDA source (`rewrites`)."""
+"""The policies of a search, which name performance states, choose techniques and write candidate kernels: the
+built-in expert (`expert`), language models (`llm`), and rewrites of a user's own CUDA source (`rewrites`)."""

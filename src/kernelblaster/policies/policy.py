@@ -71,8 +71,8 @@ class Discrepancy:
     @property
     def surprising(self) -> bool:
         """True if no attempt gave a valid candidate, if more than half of the attempts failed, or if the
-        expected gain lies outside of `interval` and differs from the measured one by more than 10 % in
-        speedup."""
+        expected gain lies outside of `interval` (the confidence interval of the measured one) and differs
+        from the measured one by more than 10 % in speedup."""
         if self.measured is None or self.interval is None or sum(self.failures.values()) * 2 > self.count:
             return True
         low, high = self.interval
@@ -103,8 +103,8 @@ class Gap:
 
     @property
     def recorded(self) -> dict[str, object]:
-        """The part of this explanation that a run's log keeps, as JSON data: state, technique, cause,
-        sentence, and the metrics that changed."""
+        """The part of this explanation that a run's log keeps, as JSON data: performance state, technique,
+        cause, sentence, and the metrics that changed."""
         about = {"state": self.discrepancy.state, "technique": self.discrepancy.technique}
         return {**about, "cause": self.cause, "sentence": self.sentence, "moved": dict(self.moved)}
 
@@ -124,16 +124,16 @@ class Policy(Protocol):
         ...
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """Returns the kernels of the profiled candidate `attempt` that can be optimized, each with its share
-        of the time and its performance state. The kernel with the largest possible gain for the whole call
-        comes first. `floor_bytes` is the least memory traffic, in bytes, of any implementation of the
-        task."""
+        """Returns those kernels of the candidate `attempt` (its profile is `profile`) that can be optimized,
+        each with its share of the time and its performance state. The kernel with the largest possible gain
+        for the whole call comes first. `floor_bytes` is the least memory traffic, in bytes, of any
+        implementation of the task."""
         ...
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
-        """Returns the names of the techniques that can be tried on the kernel `target` of a candidate; empty
-        if there are none. `again` counts how often the search has used up all techniques offered for this
-        kernel; a policy that can think of more (a language model) then offers more."""
+        """Returns the names of the techniques that can be tried on the kernel `target` of the candidate
+        `attempt`; empty if there are none. `again` counts how often the search has used up all techniques
+        offered for this kernel; a policy that can think of more (a language model) then offers more."""
         ...
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
@@ -151,17 +151,17 @@ class Policy(Protocol):
         ...
 
     def summary(self, attempt: Attempt) -> str:
-        """Returns what the author of a candidate says that it does, in a sentence or two; empty if the author
-        says nothing."""
+        """Returns the description that the author of the candidate `attempt` has given of it, in a sentence
+        or two; empty if there is none."""
         ...
 
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
     ) -> PolicyEvaluation:
-        """Policy evaluation: returns how far the results of each (state, technique) pair are from what was
-        expected. The results are those of `fresh`, the attempts of this iteration, and of `earlier`, the
-        steps of the replay buffer (earlier runs), taken together. `theta` is the knowledge base in which the
-        expectations are looked up, for the GPU `architecture` (such as `sm_90a`)."""
+        """Policy evaluation: returns how far the results of each (performance state, technique) pair are from
+        what was expected. The results are those of `fresh`, the attempts of this iteration, and of `earlier`,
+        the steps of the replay buffer (earlier runs), taken together. `theta` is the knowledge base in which
+        the expectations are looked up, for the GPU `architecture` (such as `sm_90a`)."""
         ...
 
     def explain(self, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:

@@ -9,18 +9,18 @@ _usual: list[tuple[int, int, int]] = []
 
 
 def collect_rarely() -> None:
-    """From now on, and until `collect_as_usual`, look for garbage rarely: after every 200,000 new objects
-    (AT_START) instead of 700. Call it in a process of our own that is about to import PyTorch, not in a
-    program that imports this package."""
+    """Makes Python's garbage collector run rarely, after every 200,000 new objects (AT_START) instead of 700,
+    until `collect_as_usual` is called. Only for processes of KernelBlaster itself that are about to import
+    PyTorch, not for a user's program that imports this package."""
     if not _usual:
         _usual.append(gc.get_threshold())
         gc.set_threshold(AT_START, *_usual[0][1:])
 
 
 def collect_as_usual() -> None:
-    """Ends what `collect_rarely` began: garbage is looked for as often as before. Objects that exist now,
-    mostly those of imported modules, are never looked at again. Does nothing if `collect_rarely` was not
-    called before."""
+    """Undoes `collect_rarely`: Python's garbage collector runs as often as before. Objects that exist now,
+    mostly those of imported modules, are excluded from collection for good. Does nothing if `collect_rarely`
+    was not called before."""
     if _usual:
         gc.freeze()
         gc.set_threshold(*_usual.pop())

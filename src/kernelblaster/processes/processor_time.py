@@ -1,4 +1,4 @@
-"""Time limits that other programs on the machine do not shorten: they count processor time."""
+"""Time limits in processor time, so that other programs on a busy machine do not shorten them."""
 
 import os
 import time
@@ -20,8 +20,8 @@ class WorkLimit:
 
     @property
     def reached(self) -> bool:
-        """True once the time is over. The attribute `met` remembers whether this property was ever True, that
-        is, whether work was cut short because of the limit."""
+        """True once the limit is reached. The attribute `met` is True from the first time that this property
+        was read as True, which means that work was cut short because of the limit."""
         self.met = self.met or time.thread_time() > self._processor_end or time.monotonic() > self._clock_end
         return self.met
 

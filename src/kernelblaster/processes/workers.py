@@ -35,8 +35,8 @@ class LostJob:
 
 
 class JobPipe:
-    """A worker's end of its pipe to the parent process, by which it gets jobs and sends messages. `Workers`
-    makes it and passes it to the function that the worker calls."""
+    """A worker's end of its pipe to the parent process, through which it gets jobs and sends messages;
+    `connection` is the pipe's end. `Workers` makes it and passes it to the function that the worker calls."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
         self._connection = connection
@@ -60,8 +60,8 @@ class JobPipe:
         self._connection.send((news,))
 
     def disown_job(self) -> None:
-        """Tells the parent that the current job counts as finished, although the worker goes on with it: if
-        the worker's process ends now, the job is not lost."""
+        """Tells the parent that the current job is to count as finished, although the worker is still working
+        on it. If the worker's process ends after that, the job is not listed among the lost ones."""
         self._connection.send(_DISOWNS)
 
 

@@ -70,8 +70,8 @@ PLAIN = Attributes()
 
 @dataclass(frozen=True)
 class Draws:
-    """How the emulator behaves where hardware leaves it open, and two properties of the GPU: SM count and
-    warp slots of an SM.
+    """How the emulator behaves where real hardware may behave in several ways, and two properties of the GPU:
+    the number of its SMs, and the `warp_slots` of each.
 
     `seed` determines all random choices (hardware identifiers, clocks, schedule, errors). `most_blocks`: run
     only this many blocks of a launch whose blocks do not communicate; 0: all. `inexact`: how large the errors
@@ -95,7 +95,8 @@ class Draws:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """All fields as integers, in the order in which the C++ struct of the same name has them."""
+        """All fields as integers, in the order of their declaration, in which they are passed to the
+        emulator's C++ code."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
             *(int(self.skips), int(self.stale), int(self.unordered), self.most_work),
@@ -211,8 +212,8 @@ class Machine:
         self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
     def draw(self, draws: Draws) -> None:
-        """Sets how later launches behave where hardware leaves it open (random choices, rounding errors,
-        older values in reads), and how much work they may do."""
+        """Sets, by `draws`, how the emulator behaves in later launches where real hardware may behave in
+        several ways (order, rounding errors, older values in reads), and how much work it may do."""
         self._library.ptx_draws(self._handle, *draws.words)
 
     def load(self, text: str) -> "Module":
@@ -228,8 +229,8 @@ class Machine:
 
 
 class Module:
-    """A PTX text loaded into a machine (an instance of the emulator). Made by `Machine.load`, not directly.
-    `kernels` are the names of its kernels, `files` the source files that it names."""
+    """A PTX text that is loaded into a machine (an instance of the emulator). `Machine.load` makes it; do not
+    make it directly. `kernels` are the names of its kernels, `files` the source files that it names."""
 
     def __init__(
         self, library: ctypes.CDLL, machine: int, handle: ctypes.c_void_p, described: dict[str, Any]
@@ -245,12 +246,13 @@ class Module:
         return list(self._kernels)
 
     def parameters(self, kernel: str) -> list[tuple[int, int]]:
-        """The layout of a kernel's parameter buffer: (offset, size) in bytes of each parameter, in order."""
+        """Returns the layout of a kernel's parameter buffer: (offset, size) in bytes of each parameter, in
+        order."""
         return [(offset, size) for offset, size in self._kernels[kernel]["parameters"]]
 
     def unsupported(self, kernel: str) -> str | None:
-        """Why a kernel cannot be run at all, in words; None if it can. Single unknown instructions do not
-        count: they raise NotEmulated when they are executed."""
+        """Returns in words why the emulator cannot run a kernel at all; None if it can. Single unknown
+        instructions do not count: they raise NotEmulated when they are executed."""
         return self._kernels[kernel]["unsupported"] or None
 
     def launch(

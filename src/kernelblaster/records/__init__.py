@@ -1,5 +1,5 @@
-"""The system's data types (tasks, candidates, evaluations, profiles, states, steps): frozen, comparable and
-serializable. No I/O and no torch in here."""
+"""The system's data types (tasks, candidates, evaluations, profiles, performance states, steps): frozen,
+comparable and serializable. No I/O and no torch in here."""
 
 from kernelblaster.records.candidate import Candidate, Tunable
 from kernelblaster.records.evaluation import (

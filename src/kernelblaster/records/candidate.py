@@ -28,6 +28,6 @@ class Candidate(Record):
         return Candidate(source=self.source, defines=self.defines).digest
 
     def with_defines(self, defines: dict[str, int]) -> "Candidate":
-        """A copy whose tunable preprocessor constants have these values, by name; all earlier values are
-        dropped."""
+        """Returns a copy whose tunable preprocessor constants have the values `defines`, by name; all earlier
+        values are dropped."""
         return self.model_copy(update={"defines": tuple(sorted(defines.items()))})

@@ -12,8 +12,9 @@ BaselineName = Literal["eager", "compile", "max-autotune", "iree"]
 
 class Resources(Record):
     """What ptxas reports on one kernel; `kernel` is its mangled name. `registers` are per thread,
-    `shared_bytes` is static shared memory per block, `constant_bytes` is constant memory. Stack and spill
-    bytes are per thread. `barriers` is how many named barriers it uses."""
+    `shared_bytes` is static shared memory per block, `constant_bytes` is constant memory. `stack_bytes`, and
+    the bytes of registers that are spilled (stored and loaded again), are per thread. `barriers` is how many
+    named barriers it uses."""
 
     kernel: str
     registers: int
@@ -71,9 +72,9 @@ class CaseResult(Record):
 
 
 class Verification(Record):
-    """A passed verification. `cases` are all comparisons, `calls` is how often the candidate was called.
-    `deterministic`: repeated calls gave the same bits. `seconds` is how long it took. `notes` say what could
-    not be checked, or was checked in addition."""
+    """The result of a verification that was passed. `cases` are all comparisons, `calls` is how often the
+    candidate was called. `deterministic`: repeated calls gave the same bits. `seconds` is how long it took.
+    `notes` say what could not be checked, or was checked in addition."""
 
     cases: tuple[CaseResult, ...]
     calls: int
@@ -111,12 +112,12 @@ class Timing(Record):
 
 
 class Evaluation(Record):
-    """Everything that judging one candidate gave. `candidate` is the candidate's digest; `task` and `device`
-    are names. `outcome` is the verdict. `compilation`, `verification`, `timing` and `profile` are what these
-    stages found, None for a stage that was not reached. `counters` are what an emulating device counted in
-    the last verified call. `seconds` is the time of the whole evaluation, `device_seconds` how long it
-    occupied the device. `seed` determined all random draws of inputs and sizes and is secret until the
-    verdict; None if nothing was drawn."""
+    """Everything that judging one candidate gave. `candidate` is the candidate's digest; `defines` are the
+    values of its tunable constants. `task` and `device` are names. `outcome` is the verdict. `compilation`,
+    `verification`, `timing` and `profile` are what these stages found, None for a stage that was not reached.
+    `counters` are what an emulating device counted in the last verified call. `seconds` is the time of the
+    whole evaluation, `device_seconds` how long it occupied the device. `seed` determined all random draws of
+    inputs and sizes and is secret until the verdict; None if nothing was drawn."""
 
     task: str
     candidate: str

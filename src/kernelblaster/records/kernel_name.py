@@ -8,8 +8,8 @@ LENGTH = re.compile(r"\d+")
 
 
 def source_name(known_as: str) -> str:
-    """The plain name of a kernel in the source, from a mangled or demangled one: `_ZN3abc4tileILi4EEvPf` and
-    `void abc::tile<4>(float *)` both give `tile`."""
+    """Returns the plain name that a kernel has in the source, from the mangled or demangled name `known_as`:
+    `_ZN3abc4tileILi4EEvPf` and `void abc::tile<4>(float *)` both give `tile`."""
     if known_as.startswith("_Z"):
         return _last_part(known_as)
     plain = known_as.removeprefix("void ")

@@ -30,9 +30,9 @@ class Accepted(Record):
 
 
 class Inconclusive(Record):
-    """The candidate is correct as far as it was run, and one of two things holds. Either it is neither faster
-    nor slower by more than the measurement resolves; `reason` is then empty. Or it seems faster, and `reason`
-    says what is missing to count it as faster."""
+    """The candidate is correct as far as it was run, and one of two things holds for its `speedup`. Either it
+    is neither faster nor slower by more than the measurement resolves; `reason` is then empty. Or it seems
+    faster, and `reason` says what is missing to count it as faster."""
 
     kind: Literal["Inconclusive"] = "Inconclusive"
     speedup: Speedup
@@ -40,9 +40,9 @@ class Inconclusive(Record):
 
 
 class Slower(Record):
-    """The candidate is correct, and slower than the baseline by more than the measurement resolves. With a
-    `reason`, it is so much slower that judging ended early: correct as far as it was run, and timed by a
-    single call."""
+    """The candidate is correct, and slower than the baseline by more than the measurement resolves (`speedup`
+    is below 1). With a `reason`, it is so much slower that judging ended early: correct as far as it was run,
+    and timed by a single call."""
 
     kind: Literal["Slower"] = "Slower"
     speedup: Speedup
@@ -94,8 +94,8 @@ class Rejected(Record):
 
 
 class Unsupported(Record):
-    """No verdict: the emulated device lacks an instruction (`reason` names it and its source line), or a
-    kernel's time cannot be modelled. A GPU may still judge the candidate."""
+    """There is no verdict: the emulated device lacks an instruction (`reason` names it and its source line),
+    or a kernel's time cannot be modelled. A GPU may still judge the candidate."""
 
     kind: Literal["Unsupported"] = "Unsupported"
     reason: str
@@ -103,8 +103,9 @@ class Unsupported(Record):
 
 
 class Abandoned(Record):
-    """No verdict: the processes that judged the candidate died, and died again when it was judged once more,
-    so it is not tried again. `reason` names the candidate and says how they died."""
+    """There is no verdict: the processes that judged the candidate died, and died again when it was judged
+    once more, so it is not tried again. `reason` names the candidate and says how they died, `evidence` has
+    further details."""
 
     kind: Literal["Abandoned"] = "Abandoned"
     reason: str
@@ -128,9 +129,9 @@ LONGEST_WHY = 200  # characters
 
 
 def why(outcome: Outcome) -> str:
-    """Why a candidate is not correct, or has no verdict, in one line of at most 200 characters: the reason
-    and the first line of the evidence. If a line of the evidence begins with the reason, it is that line
-    alone. Empty for a correct candidate."""
+    """Returns why a candidate with this outcome is not correct, or has no verdict, in one line of at most 200
+    characters: the reason and the first line of the evidence, or, if a line of the evidence begins with the
+    reason, only that line. Empty for a correct candidate."""
     if isinstance(outcome, CORRECT):
         return ""
     if isinstance(outcome, TimedOut):

@@ -39,7 +39,7 @@ class ProfilerAdvice(Record):
 
 class KernelProfile(Record):
     """The metrics of one kernel launch, with grid and block as launched. `name` is as the profiler reports
-    it."""
+    it, `advice` is what the profiler recommends."""
 
     name: str
     grid: tuple[int, int, int]
@@ -71,7 +71,7 @@ class Profile(Record):
     kernels: tuple[KernelProfile, ...]
 
     def only(self, *names: str) -> "Profile":
-        """A copy that keeps only the metrics with these names, and no profiler advice."""
+        """Returns a copy that keeps only the metrics with these names, and no profiler advice."""
         kernels = (
             k.model_copy(update={"metrics": tuple(m for m in k.metrics if m.name in names), "advice": ()})
             for k in self.kernels
@@ -79,8 +79,8 @@ class Profile(Record):
         return self.model_copy(update={"kernels": tuple(kernels)})
 
     def shortened(self) -> "Profile":
-        """A copy with at most 257 kernels: the 256 longest ones (MOST_KERNELS) in launch order, then one
-        entry for all others with their total duration. Returns the profile itself if it has no more than
+        """Returns a copy with at most 257 kernels: the 256 longest ones (MOST_KERNELS) in launch order, then
+        one entry for all others with their total duration. Returns the profile itself if it has no more than
         256."""
         if len(self.kernels) <= MOST_KERNELS:
             return self

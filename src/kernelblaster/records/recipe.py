@@ -34,22 +34,23 @@ class Recipe:
         return JOINED.join(self.techniques)
 
     def beyond(self, applied: Collection[str]) -> int:
-        """How many of this recipe's techniques are not among `applied` yet."""
+        """Returns how many of this recipe's techniques are not among `applied`, those that a candidate has
+        already."""
         return len(set(self.techniques).difference(applied))
 
     def done(self, applied: Collection[str], before: Collection[str]) -> str:
-        """The name to record for a step in which this recipe was tried. `applied` are those of its techniques
-        that could be applied in the step; `before` are the techniques that the candidate had already. If
-        `applied` is a single technique, the result is its name. Otherwise it is a recipe, as text: all
-        techniques of this recipe that the candidate has after the step."""
+        """Returns the name to record for a step in which this recipe was tried. `applied` are those of its
+        techniques that could be applied in the step; `before` are the techniques that the candidate had
+        already. If `applied` is a single technique, the result is its name. Otherwise it is a recipe, as
+        text: all techniques of this recipe that the candidate has after the step."""
         if len(set(applied)) == 1:
             return next(iter(applied))
         kept = set(self.techniques).intersection({*applied, *before})
         return str(Recipe.of(kept) or Recipe.of(applied) or self)
 
     def similarity(self, other: "Recipe") -> float:
-        """How alike two recipes are, from 0 (no technique in common) to 1 (equal): the number of techniques
-        in both, divided by the number in at least one of them (Jaccard)."""
+        """Returns how similar this recipe and `other` are, from 0 (no technique in common) to 1 (equal): the
+        number of techniques in both, divided by the number in at least one of them (Jaccard)."""
         mine, theirs = set(self.techniques), set(other.techniques)
         return len(mine & theirs) / len(mine | theirs)
 

@@ -17,7 +17,7 @@ class Record(BaseModel):
         return self.digest_without()
 
     def digest_without(self, *fields: str) -> str:
-        """Like `digest`, but computed without the fields with these names: records that differ only in them
-        get the same text."""
+        """Returns 16 hexadecimal digits that identify the content without these fields (by name): the
+        beginning of the SHA-256 of its JSON. Records that differ only in these fields get the same digits."""
         text = self.model_dump_json(exclude=set(fields))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -43,16 +43,17 @@ class Tensor(Record):
 
 
 class Scalar(Record):
-    """A Python number among a module's inputs; the launch function receives it by value."""
+    """A Python number, called `name`, among a module's inputs: an int, float or bool, as `kind` says. The
+    launch function receives it by value."""
 
     name: str
     kind: Literal["int", "float", "bool"]
 
 
 class Size(Record):
-    """A named extent of tensors, passed to the launch function as int64_t. Its `kind` is "free" if it may
-    differ between workloads, "fixed" if the module's construction sets it, and "derived" if it follows from
-    other sizes."""
+    """An extent of tensors, called `name`, passed to the launch function as int64_t. Its `kind` is "free" if
+    it may differ between workloads, "fixed" if the module's construction sets it, and "derived" if it follows
+    from other sizes."""
 
     name: str
     kind: Literal["free", "fixed", "derived"]

@@ -32,9 +32,9 @@ what it is like, so it does not count when states are compared."""
 
 
 class State(Record):
-    """A performance state: what bounds a kernel. The knowledge base is organized by states. `primary` is the
-    main bottleneck, `secondary` are further tags. `metrics` are numbers from the kernel's profile by name, on
-    which the choice of the state is based."""
+    """A performance state, called `name`: what bounds a kernel, with a `description` in words. The knowledge
+    base is organized by states. `primary` is the main bottleneck, `secondary` are further tags. `metrics` are
+    numbers from the kernel's profile by name, on which the choice of the state is based."""
 
     name: str
     primary: Bottleneck
@@ -44,8 +44,8 @@ class State(Record):
 
 
 class KernelState(Record):
-    """The state of one kernel of a call (its name in the source), and its share of the call's time, from 0 to
-    1."""
+    """The performance state of one kernel of a call (its name in the source), and its share of the call's
+    time, from 0 to 1."""
 
     kernel: str
     share: float

@@ -55,8 +55,8 @@ class StepId:
 
 @dataclass(frozen=True)
 class Gained:
-    """Result of a step whose new candidate (child) is correct. `log_speedup` is the natural logarithm of its
-    speedup over the candidate it was made from (parent): negative if the child is slower."""
+    """The result of a step whose new candidate (child) is correct. `log_speedup` is the natural logarithm of
+    its speedup over the candidate it was made from (parent): negative if the child is slower."""
 
     log_speedup: float
 
@@ -67,7 +67,7 @@ class Gained:
 
 @dataclass(frozen=True)
 class Failed:
-    """Result of a step whose new candidate is not correct or was not judged; `kind` is the name of its
+    """The result of a step whose new candidate is not correct or was not judged; `kind` is the name of its
     outcome, like "CompileFailed"."""
 
     kind: str
@@ -77,8 +77,8 @@ StepResult = Gained | Failed
 
 
 def parse_result(value: Any) -> StepResult:
-    """A step's result from its stored form: a number is a log speedup, a text the kind of a failure. Raises
-    ValueError for anything else."""
+    """Returns a step's result from its stored form `value`: a number is a log speedup, a text the kind of a
+    failure. Raises ValueError for anything else."""
     if isinstance(value, Gained | Failed):
         return value
     if isinstance(value, str):
@@ -110,8 +110,8 @@ class Step(Record):
     child). `kernel` was in the performance state named `state`, took `share` (0 to 1) of the parent's time,
     and computes something of `family` (like "scan"; None if unknown). `before` are the techniques that had
     been applied to get the parent. `predicted` is the expected speedup of child over parent, as a factor;
-    `result` says what came of it. `taken`: the search continued from the child. `parent` and `child` are the
-    codes (hashes) of the candidates."""
+    `result` is the gain or the failure. `taken`: the search continued from the child. `id` says where in the
+    search the step was made. `parent` and `child` are the codes (hashes) of the candidates."""
 
     id: Annotated[StepId, BeforeValidator(StepId.parse), PlainSerializer(str)] = Field(
         validation_alias=AliasChoices("id", "place")  # "place" in runs of version 1

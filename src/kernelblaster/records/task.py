@@ -30,10 +30,15 @@ class Floor(Record):
 class Fitness(Record):
     """Whether candidates can be verified and timed for a task. `problems` are the reasons against it, in
     words; empty if they can. `insensitive` lists parameters that the output does not depend on (like a bias
-    before a normalization): these are allowed, but whether a candidate uses them cannot be verified."""
+    before a normalization): these are allowed, but whether a candidate uses them cannot be verified.
+    `open_choices` names operators (like topk) that leave open which of equal elements they choose, and from
+    whose indices the task computes something: there, candidates must choose as PyTorch does. `unordered`: a
+    topk leaves the order of its results open, too."""
 
     problems: tuple[str, ...] = ()
     insensitive: tuple[str, ...] = ()
+    open_choices: tuple[str, ...] = ()
+    unordered: bool = False
 
     @property
     def fit(self) -> bool:
@@ -41,12 +46,12 @@ class Fitness(Record):
 
 
 class Task(Record):
-    """What to compute: a PyTorch module (`kind` "module") or a CUDA kernel ("cuda"), with the signature and
-    workloads that follow from it. `source` is the text of the file at `path`; what a task needs and the file
-    lacks, such as inputs, was added to it. `dtype` is the type of its inputs. `cast` is the type that all
-    floating tensors are cast to (None: each keeps its own). `small_declared`: the file itself declares sizes
-    small enough for the emulator, so candidates are verified at these too. `notes` are sentences for the user
-    about what was added or chosen."""
+    """What to compute, under a `name`: a PyTorch module (`kind` "module") or a CUDA kernel ("cuda"), with the
+    signature and workloads that follow from it. `source` is the text of the file at `path`; what a task needs
+    and the file lacks, such as inputs, was added to it. `dtype` is the type of its inputs. `cast` is the type
+    that all floating tensors are cast to (None: each keeps its own). `small_declared`: the file itself
+    declares sizes small enough for the emulator, so candidates are verified at these too. `notes` are
+    sentences for the user about what was added or chosen."""
 
     name: str
     kind: Literal["module", "cuda"]
@@ -61,8 +66,8 @@ class Task(Record):
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits of a SHA-256 that identify the task, computed without `path`, `cast` and
-        `notes`: a copy of the file in another place has the same digest."""
+        """16 hexadecimal digits of a SHA-256 that identify the task, computed without the fields `path`,
+        `cast` and `notes`: a copy of the file in another place has the same digest."""
         return self.digest_without("path", "cast", "notes")
 
     @property

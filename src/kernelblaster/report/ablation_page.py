@@ -26,8 +26,8 @@ TAGS = {"agrees": "good", "contradicts": "bad", "undecided": "idle", "no claim":
 
 
 def summarize_studies(ablation: Ablation) -> list[StudyFindings]:
-    """What each study of the ablation has found so far. A study is one question, answered by comparing
-    several ways to search ("arms") on the same tasks."""
+    """Returns what each study of the ablation has found so far. A study is one question, answered by
+    comparing several ways to search ("arms") on the same tasks."""
     return [summarize_study(ablation, study) for study in ablation.studies]
 
 
@@ -62,10 +62,10 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
 
 
 def charts_of(findings: StudyFindings) -> list[Chart]:
-    """Returns the two figures of a study, or none if no arm (way to search) has results. Both compare a
-    search with the best that any search of the same task reached. The first figure shows the best speedup so
-    far as a share of that, after 1, 2, ... candidates judged. The second shows how many candidates each arm
-    judges until the share is 95 %."""
+    """Returns the two figures of the study with these `findings`, or none if no arm (way to search) has
+    results. Both compare a search with the best that any search of the same task reached. The first figure
+    shows the best speedup so far as a share of that, after 1, 2, ... candidates judged. The second shows how
+    many candidates each arm judges until the share is 95 %."""
     arms = [arm for arm in findings.arms if arm.curve]
     if not arms:
         return []
@@ -103,8 +103,8 @@ def charts_of(findings: StudyFindings) -> list[Chart]:
 
 
 def arms_table(findings: StudyFindings) -> tuple[list[str], list[list[str]]]:
-    """The table of a study, as (column titles, rows of cells), with a row for each arm (way to search) and a
-    column for tokens if a model was used."""
+    """Returns the table of the study with these `findings`, as (column titles, rows of cells), with a row for
+    each arm (way to search) and a column for tokens if a model was used."""
     rows = [_cells(arm) for arm in findings.arms]
     if all(arm.tokens is None for arm in findings.arms):
         return list(COLUMNS), rows

@@ -1,5 +1,5 @@
-"""HTML ids for the states and techniques on the page of a knowledge base, and links from other pages to
-them."""
+"""HTML ids for the performance states and techniques on the page of a knowledge base, and links from other
+pages to them."""
 
 import re
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ _ANCHOR = re.compile(r'<(?:div|tr)\b[^>]*? id="((?:state|technique)-[^"]*)"')
 
 
 def anchor(state: str, technique: str | None = None) -> str:
-    """The HTML id of a state on the page of a knowledge base or, if `technique` is given, of that technique's
-    row below it. Not HTML-escaped."""
+    """The HTML id of a performance state on the page of a knowledge base or, if `technique` is given, of that
+    technique's row below it. Not HTML-escaped."""
     name = f"state-{state}" if technique is None else f"technique-{state}--{technique}"
     return re.sub(r"\s+", "-", name)
 
@@ -27,8 +27,9 @@ class KnowledgeLinks:
     anchors: frozenset[str] = frozenset()
 
     def to(self, state: str, technique: str | None = None) -> str:
-        """Returns a relative URL to `technique` in `state` on the page of the knowledge base; to the state
-        alone if `technique` is None or not on the page; "" if the state is not on it either."""
+        """Returns a relative URL to `technique` in `state` on the page of the knowledge base; to the
+        performance state alone if `technique` is None or not on the page; "" if the state is not on it
+        either."""
         for name in (anchor(state, technique), anchor(state)):
             if name in self.anchors:
                 return f"{KNOWLEDGE_PAGE}#{quote(name)}"

@@ -38,8 +38,8 @@ PARTS = {
 
 
 def bench_page(contents: Sequence[Contents], made: str = "") -> str:
-    """The HTML page of a report on one bench (or group of runs), or on several side by side; `made` is a text
-    on when or how it was made."""
+    """Returns the HTML page of a report on one bench (or group of runs), or on several side by side; `made`
+    is a text on when or how it was made."""
     runs: list[tuple[str, str]] = []
     for index, one in enumerate(contents):
         numbered = enumerate(one.details.values())

@@ -27,8 +27,8 @@ FOR_EACH = {
 
 
 def summary_table(one: Contents) -> SortedTable:
-    """The main table: for each group of tasks (level) and each baseline how many tasks have a valid
-    candidate, and mean, median and extremes of the speedups."""
+    """Returns the main table of a bench (`one` has its contents): for each group of tasks (level) and each
+    baseline, how many tasks have a valid candidate, and the mean, median, least and largest speedup."""
     speeds = ("average", "geomean", "median", "min", "max")
     columns = [Column("level"), Column("against"), Column("valid", "number")]
     columns += [Column(title, "number") for title in (*speeds, "> 1x", "< 1x", "kept")]
@@ -44,8 +44,8 @@ def summary_table(one: Contents) -> SortedTable:
 
 
 def task_table(one: Contents) -> SortedTable:
-    """The table with a row for each search: task, seed, status, speedup over each baseline, time. A row opens
-    its run, if there is one."""
+    """Returns the table with a row for each search of a bench: task, seed, status, speedup over each
+    baseline, time. A row opens its run, if there is one."""
     kind = f",{kind_text(True)}" if one.subject.modelled else ""
     rows = table_rows(one)
     several = len({row["seed"] for row in rows}) > 1
@@ -76,9 +76,9 @@ def task_table(one: Contents) -> SortedTable:
 
 
 def used_tables(one: Contents) -> tuple[SortedTable, SortedTable] | None:
-    """Returns two tables about a bench, whose contents for its page are `one`: how often each technique paid
-    in each state, and how often each technique paid directly after which other one. None if no technique was
-    applied."""
+    """Returns two tables of the report on a bench (`one` has the report's contents): how often each technique
+    paid in each performance state, and how often each technique paid directly after which other one. None if
+    no technique was applied."""
     used = one.usage.as_dict()
     if not used["techniques"]:
         return None
@@ -112,8 +112,9 @@ def _transition_line(row: dict[str, Any]) -> TableLine:
 
 
 def learned_table(one: Contents) -> SortedTable:
-    """Returns the table of what the knowledge base learned: for each technique in each state the speedup
-    expected before and after the bench, and the reason for the change."""
+    """Returns the table of what the knowledge base learned in a bench (`one` has the report's contents): for
+    each technique in each performance state the speedup expected before and after the bench, and the reason
+    for the change."""
     columns = [Column("state", "name"), Column("technique", "name")]
     titles = ("expected before", "after", "valid", "attempts")
     columns += [Column(title, "number") for title in titles]
@@ -130,8 +131,9 @@ def learned_table(one: Contents) -> SortedTable:
 
 
 def cost_table(one: Contents) -> SortedTable:
-    """Returns the table of costs: what the searches of each group of tasks (level or folder) spent, and how
-    many doublings of speed they gained for each evaluation, second, token and dollar."""
+    """Returns the table of the costs of a bench (`one` has the report's contents): what the searches of each
+    group of tasks (level or folder) spent, and how many doublings of speed they gained for each evaluation,
+    second, token and dollar."""
     titles = ("evaluations", "device s", "wall s", "tokens", "usd")
     columns = [Column("level"), *(Column(title, "number") for title in titles)]
     columns += [Column(f"doublings for {words}", "number") for words in FOR_EACH.values()]

@@ -24,8 +24,8 @@ class ChartAxis:
     ticks: tuple[float, ...] = ()
 
     def fraction(self, value: float) -> float:
-        """Returns where `value` lies on the axis: 0 at `low`, 1 at `high`. Values outside of the axis give 0
-        or 1."""
+        """Returns where `value` lies on the axis: 0 at `low`, 1 at `high`. For values outside of the range of
+        the axis, it is 0 or 1."""
         if self.log:
             part = (log10(max(value, self.low)) - log10(self.low)) / (log10(self.high) - log10(self.low))
         else:
@@ -58,9 +58,10 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class LineChart:
-    """A figure with lines over two axes. `references` are thick polylines of (x, y) that mark a limit, such
-    as a roofline. `uprights` are dashed vertical lines at these values of x, `levels` dashed horizontal ones
-    at these values of y. `name` identifies the figure in file names."""
+    """A figure with lines over two axes (`x`, `y`), a `title`, and a `caption` below. `references` are thick
+    polylines of (x, y) that mark a limit, such as a roofline. `uprights` are dashed vertical lines at these
+    values of x, `levels` dashed horizontal ones at these values of y. `name` identifies the figure in file
+    names."""
 
     name: str
     title: str
@@ -75,8 +76,8 @@ class LineChart:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar of a figure. It ends at `value`. `low` and `high` are the ends of its error bar, None if it has
-    none. `tone` names its colour (palette.py); `tip` is a tooltip."""
+    """One bar of a figure, with a `label`. It ends at `value`. `low` and `high` are the ends of its error
+    bar, None if it has none. `tone` names its colour (palette.py); `tip` is a tooltip."""
 
     label: str
     value: float
@@ -88,9 +89,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A figure with one horizontal bar for each label. All bars begin at the value `origin` (1 for speedups)
-    and end at their own. `legend` has pairs of (text, tone), which say what the colours mean. `name`
-    identifies the figure in file names."""
+    """A figure with one horizontal bar for each label, a `title`, an `axis`, and a `caption` below. All bars
+    begin at the value `origin` (1 for speedups) and end at their own. `legend` has pairs of (text, tone),
+    which say what the colours mean. `name` identifies the figure in file names."""
 
     name: str
     title: str
@@ -103,10 +104,10 @@ class Bars:
 
 @dataclass(frozen=True)
 class Stack:
-    """A figure with one bar for each label, stacked of counts. An example: for each technique, how often it
-    paid and how often it failed. `kinds` are what is counted, as (name, tone), where the tone names a colour;
-    `rows` are (label, one count for each of `kinds`, in their order). `label` is the title of the axis;
-    `name` identifies the figure in file names."""
+    """A figure with one bar for each label, stacked of counts; with a `title`, and a `caption` below. An
+    example: for each technique, how often it paid and how often it failed. `kinds` are what is counted, as
+    (name, tone), where the tone names a colour; `rows` are (label, one count for each of `kinds`, in their
+    order). `label` is the title of the axis; `name` identifies the figure in file names."""
 
     name: str
     title: str
@@ -120,8 +121,8 @@ Chart = LineChart | Bars | Stack
 
 
 def shown(value: float, format_: Format) -> str:
-    """Returns a number as the text of an axis label. By `format_`: "times" gives "1.5x"; "percent" gives
-    "50%" for 0.5; "si" gives "2k" for 2000, and G or M for larger numbers; otherwise "1.5". Three significant
+    """Returns `value` as the text of an axis label. By `format_`: "times" gives "1.5x"; "percent" gives "50%"
+    for 0.5; "si" gives "2k" for 2000, and G or M for larger numbers; otherwise "1.5". Three significant
     digits."""
     if format_ == "percent":
         return f"{100 * value:.3g}%"
@@ -135,8 +136,8 @@ def shown(value: float, format_: Format) -> str:
 
 
 def log_range(values: Sequence[float], least: float, most: float) -> tuple[float, float]:
-    """Returns the ends of a logarithmic axis on which all of `values` lie, and also `least` and `most`, with
-    a margin of 10 % at either end."""
+    """Returns (lower end, upper end) of a logarithmic axis on which all of `values`, and also `least` and
+    `most`, lie with a margin of 10 % at either end."""
     return min([least, *values]) / 1.1, max([most, *values]) * 1.1
 
 

@@ -12,17 +12,17 @@ from kernelblaster.report.table import SortedTable, text_table
 
 
 def common_tasks(contents: Sequence[Contents]) -> set[str]:
-    """The names of the tasks that every one of the compared benches searched, whether with a valid result or
-    not."""
+    """Returns the names of the tasks that every one of the benches compared (`contents` has one entry for
+    each) searched, whether with a valid result or not."""
     sets = [{row.result.task for row in one.subject.rows} for one in contents]
     return set.intersection(*sets)
 
 
 def comparison_table(contents: Sequence[Contents]) -> SortedTable:
-    """Returns the table that compares several benches on the tasks that all of them have. A row is a bench:
-    its device, its number of valid tasks, its geometric mean speedup, how many times as fast as the first
-    bench it is on the tasks valid in both (with a confidence interval), and the number of candidates
-    judged."""
+    """Returns the table that compares several benches (one entry of `contents` each) on the tasks that all of
+    them have. A row is a bench: its device, its number of valid tasks, its geometric mean speedup, how many
+    times as fast as the first bench it is on the tasks valid in both (with a confidence interval), and the
+    number of candidates judged."""
     common = common_tasks(contents)
     head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
     first = _by_task(contents[0], common)
@@ -40,9 +40,9 @@ def comparison_table(contents: Sequence[Contents]) -> SortedTable:
 
 
 def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
-    """Returns a figure with one fast_p curve for each of the compared benches. The curve shows, for each p,
-    the share of tasks that are more than p times as fast as the bench's own main baseline. Only tasks that
-    all benches have count. None if no bench has a valid result for any of these."""
+    """Returns a figure with one fast_p curve for each of several benches (one entry of `contents` each). The
+    curve shows, for each p, the share of tasks that are more than p times as fast as the bench's own main
+    baseline. Only tasks that all benches have count. None if no bench has a valid result for any of these."""
     common = common_tasks(contents)
     sets = [
         task_speedups([row for row in one.subject.rows if row.result.task in common], one.main)

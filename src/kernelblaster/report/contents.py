@@ -43,7 +43,8 @@ class Contents:
     the speedups over `main`, `gained` that of the speedups over the searches' first candidates; None if no
     task is valid. `light` are quartiles of the floor (the least time that the GPU allows) divided by the time
     reached: 1 is the limit. `summaries` and `charts` cover the searches that have ended. `learned` are the
-    rows of `merge_learned`. `details` has what is shown of each run, by job key.
+    rows of `merge_learned`. `costs` is what groups of tasks cost, `usage` how often techniques were tried and
+    paid. `details` has what is shown of each run, by job key.
     """
 
     subject: Subject
@@ -122,9 +123,9 @@ def _costs(group: str, rows: list[Row]) -> Costs:
 
 
 def table_rows(contents: Contents) -> list[dict[str, Any]]:
-    """Returns the result table of a report as JSON data, one dict for each task and seed. Times are in
-    microseconds. "light" is the floor (the least time that the GPU allows) divided by the best time: 1 at the
-    limit. Values that are not known are None."""
+    """Returns the result table of the report with these `contents` as JSON data, one dict for each task and
+    seed. Times are in microseconds. "light" is the floor (the least time that the GPU allows) divided by the
+    best time: 1 at the limit. Values that are not known are None."""
     rows = []
     for row in contents.subject.rows:
         result = row.result
@@ -162,8 +163,8 @@ def table_rows(contents: Contents) -> list[dict[str, Any]]:
 
 
 def summary_dict(contents: Contents) -> dict[str, Any]:
-    """All that a report shows of its subject in numbers, as JSON data: for the page and for `report
-    --json`."""
+    """Returns all numbers that the report with these `contents` shows, as JSON data, for the page and for
+    `report --json`."""
     subject = contents.subject
     plan = subject.plan
     return {
@@ -202,8 +203,8 @@ def _start(plan: BenchPlan) -> str:
 
 
 def settings_of(contents: Contents) -> dict[str, Any]:
-    """Returns the settings of all searches of the report's bench, by name, for display. Settings that are not
-    set are left out. The seeds come last, as a list."""
+    """Returns the settings of all searches of the bench whose report has these `contents`, by name, for
+    display. Settings that are not set are left out. The seeds come last, as a list."""
     plan = contents.subject.plan
     setup = plan.setup
     values = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}

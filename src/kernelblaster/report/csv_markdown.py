@@ -16,8 +16,8 @@ USED_SHOWN = 30
 
 
 def csv_of(contents: Contents) -> str:
-    """A report as CSV text: one line for each task and seed, times in microseconds, with a column of speedups
-    and one of times for each baseline."""
+    """Returns the report with these `contents` as CSV text: one line for each task and seed, times in
+    microseconds, with a column of speedups and one of times for each baseline."""
     baselines = baselines_of(contents.subject.plan)
     plain = ("task", "group", "seed", "status", "reason", "us", "floor_us", "light")
     spent = ("evaluations", "device_seconds", "seconds", "tokens", "usd", "run")
@@ -35,8 +35,9 @@ def csv_of(contents: Contents) -> str:
 
 
 def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
-    """The report as Markdown text: summary, tasks, costs, what was used and learned, but not the runs' single
-    steps. `figures` are paths of image files, relative to the text, to show in it."""
+    """Returns the report with these `contents` as Markdown text: summary, tasks, costs, what was used and
+    learned, but not the single steps of the runs. `figures` are paths of image files, relative to the text,
+    to show in it."""
     subject = contents.subject
     lines = [f"# {markdown(contents.title)}", "", *_head(contents), ""]
     lines += ["## Summary", "", *_summary(contents), ""]

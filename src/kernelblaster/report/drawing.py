@@ -27,8 +27,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with everything placed: `marks` are its SVG elements, with positions in units of its `width`
-    and `height`."""
+    """A figure with a `name` and a `title`, in which everything has its place: `marks` are its SVG elements,
+    with positions in units of its `width` and `height`."""
 
     name: str
     title: str

@@ -31,9 +31,9 @@ PATHS_SHOWN = 60
 def figures_of(
     subject: Subject, paths: Mapping[str, Sequence[PathPoint]], usage: TechniqueUsage, steps: Sequence[Step]
 ) -> list[Chart]:
-    """Returns the figures of a report on `subject`; those without data are left out. `paths` has by job key
-    the candidates that led to the search's best one. `usage` counts what was tried. `steps` are the steps of
-    all runs, the earliest run first."""
+    """Returns the figures of a report on `subject`; those without data are left out. `paths` maps the key of
+    each search to the candidates that led to its best one. `usage` counts what was tried. `steps` are the
+    steps of all runs, the earliest run first."""
     tones = tones_of(subject.rows)
     main = BEST if len(subject.plan.baselines) > 1 else subject.plan.baselines[0]
     charts = [
@@ -245,9 +245,9 @@ def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
-    """Returns the figure of what searches tried most. `what` is "techniques" or "states" (performance
-    states); each has a bar, which shows how many attempts paid, gained nothing or failed. None if nothing was
-    tried."""
+    """Returns the figure of what searches tried most, counted in `usage`. `what` is "techniques" or "states"
+    (performance states); each has a bar, which shows how many attempts paid, gained nothing or failed. None
+    if nothing was tried."""
     uses = usage.techniques if what == "techniques" else usage.states
     most = sorted(uses.items(), key=lambda item: (-item[1].attempts, item[0]))[:USED_SHOWN]
     if not most:

@@ -20,9 +20,10 @@ LOW, HIGH = log(0.4), log(6.0)  # of the small plots, in log speedup
 
 @dataclass(frozen=True)
 class Curve:
-    """A small plot of a technique in one state: how likely which speedup is, as a bell-shaped curve. `now` is
-    that curve as an SVG path. `before` is the one from before the first attempt, empty if nothing was tried.
-    `one` is a vertical line at a speedup of 1. `tone` is a CSS class, `tip` the tooltip."""
+    """A small plot of a technique in one performance state: how likely which speedup is, as a bell-shaped
+    curve. `now` is that curve as an SVG path. `before` is the one from before the first attempt, empty if
+    nothing was tried. `one` is a vertical line at a speedup of 1. `tone` is a CSS class, `tip` the
+    tooltip."""
 
     now: str
     before: str
@@ -33,14 +34,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class TechniqueRow:
-    """What the page of a knowledge base shows of one technique in one state, mostly as texts.
+    """What the page of a knowledge base shows of one technique in one performance state, mostly as texts.
 
     `name` has the words of the technique's name, since a line may break between them. `expected` is the
     speedup that is expected; `modelled`: no measured time is behind it. `tone` is the CSS class that colours
     it, and `curve` shows how certain it is (None: not drawn). `valid` is the chance (0 to 1) that an attempt
     gives a correct candidate. `where` lists the results by GPU architecture, and the failures. `prepared`
     compares the speedup with and without the technique that must come before it. `retired` says why it is no
-    longer tried; empty if it is tried. `anchor` is the row's HTML id.
+    longer tried; empty if it is tried. `description` and `notes` are the knowledge base's texts. `anchor` is
+    the row's HTML id.
     """
 
     anchor: str
@@ -60,9 +62,10 @@ class TechniqueRow:
 
 @dataclass(frozen=True)
 class StateCard:
-    """What the page of a knowledge base shows of one performance state. `discovered`: a search found this
-    state; it is not one of those shipped. `tried` are the techniques with attempts, or all if none has any.
-    `untried` are the others; the page shows them only when the reader unfolds them."""
+    """What the page of a knowledge base shows of one performance state. `name` and `tags` say what bounds a
+    kernel in it; `description`, `metrics` and `notes` are texts; `anchor` is its HTML id. `discovered`: a
+    search found this state; it is not one of those shipped. `tried` are the techniques with attempts, or all
+    if none has any. `untried` are the others; the page shows them only when the reader unfolds them."""
 
     anchor: str
     name: str
@@ -76,8 +79,8 @@ class StateCard:
 
 
 def cards_of(content: Content) -> tuple[list[StateCard], list[StateCard]]:
-    """Returns (states in which something was tried, all other states), each as the page of a knowledge base
-    shows it. States with the most attempts come first."""
+    """Returns (performance states in which something was tried, all other states), each as the page of the
+    knowledge base with this `content` shows it. States with the most attempts come first."""
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
     visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
     return visited, [_state(content, entry) for entry in states if not _attempts(content, entry)]

@@ -1,5 +1,5 @@
-"""`filtered` reduces a knowledge base to what was learned on one GPU architecture, for one family of kernels,
-or from measured (or modelled) times only."""
+"""`filtered` reduces a knowledge base to what was learned on one GPU architecture, for one family of kernels
+(kind of computation), or from measured (or modelled) times only."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -26,7 +26,8 @@ class KnowledgeFilter:
 
     def keeps(self, platform: str) -> bool:
         """True if results recorded under `platform` are kept. A platform is an architecture ("sm_90a"), with
-        a suffix if times come from a model of the GPU: "sm_90a (modelled)". The family is not looked at."""
+        a suffix if times come from a model of the GPU: "sm_90a (modelled)". The filter's family is not
+        considered here."""
         modelled = platform.endswith(MODELLED)
         if self.clock and modelled != (self.clock == "modelled"):
             return False
@@ -35,8 +36,8 @@ class KnowledgeFilter:
 
 @dataclass(frozen=True)
 class Choices:
-    """The values by which a knowledge base can be filtered: architectures, families of kernels, and whether
-    it has measured and modelled times."""
+    """The values by which a knowledge base can be filtered: architectures, families of kernels (kinds of
+    computation), and whether it has measured and modelled times."""
 
     architectures: tuple[str, ...]
     families: tuple[str, ...]
@@ -45,8 +46,8 @@ class Choices:
 
 
 def choices_of(content: Content) -> Choices:
-    """Which filters make sense for a knowledge base: the architectures, families of kernels and kinds of
-    times (measured, modelled) that its results come from."""
+    """Returns which filters make sense for a knowledge base with this `content`: the architectures, families
+    of kernels (kinds of computation), and kinds of times (measured, modelled) that its results come from."""
     platforms: set[str] = set()
     families: set[str] = set()
     for entry in content.living_entries:
@@ -63,8 +64,9 @@ def choices_of(content: Content) -> Choices:
 
 def filtered(content: Content, wanted: KnowledgeFilter) -> Content:
     """Returns a copy of the knowledge base `content` with only those results of attempts that `wanted` keeps.
-    Failures are kept as a number only: their kinds are not recorded for each GPU. If a family is wanted, what
-    is known about which technique came before another is left out, because it is not recorded by family."""
+    Failures are kept as a number only: their kinds are not recorded for each GPU. If `wanted` is for one
+    family (kind of computation), what is known about which technique came before another is left out, because
+    it is not recorded by family."""
     if wanted.empty:
         return content
     entries = {

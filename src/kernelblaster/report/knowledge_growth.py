@@ -17,8 +17,8 @@ POINTS = 250  # of the curves, at most twice as many
 
 class Growth:
     """Counts the events of a knowledge base, which are added one by one, in order. It knows how many
-    attempts, techniques and states there were after each event, and from which runs on which GPUs they
-    come."""
+    attempts, techniques and performance states there were after each event, and from which runs on which GPUs
+    they come."""
 
     def __init__(self) -> None:
         self._counts = {"attempts": 0, "techniques in states": 0, "states": 0}
@@ -31,8 +31,8 @@ class Growth:
         self._last: datetime | None = None
 
     def add(self, event: KnowledgeEvent) -> None:
-        """Counts one more event. Events that were undone later must not be added: see
-        `knowledge.events.effective`."""
+        """Counts one more event. Events that were undone later must not be added;
+        `knowledge.events.effective` leaves them out."""
         match event.change:
             case Observed():
                 self._counts["attempts"] += 1
@@ -54,15 +54,15 @@ class Growth:
             self._each *= 2
 
     def lead(self, version: int) -> str:
-        """One sentence for the top of a knowledge base's page: its version, and how many runs on which GPUs
-        taught it."""
+        """Returns one sentence for the top of a knowledge base's page, with its version, and how many runs on
+        which GPUs it has learned from. `version` is the number of its latest event."""
         where = f" on {', '.join(sorted(self._gpus))}" if self._gpus else ""
         many = "1 run" if len(self._runs) == 1 else f"{len(self._runs)} runs"
         return f"Version {version}: what {many}{where} taught."
 
     def chart(self) -> Chart | None:
-        """The figure of how many attempts, techniques and states there were after each change; None if there
-        were no changes."""
+        """The figure of how many attempts, techniques and performance states there were after each change;
+        None if there were no changes."""
         if self._first is None or self._last is None:
             return None
         points = [*self._points, (self._events, *self._counts.values())]

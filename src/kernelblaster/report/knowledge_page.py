@@ -1,5 +1,5 @@
-"""The HTML page of a knowledge base: what was tried in which state, with what result, and how certain that
-is."""
+"""The HTML page of a knowledge base: what was tried in which performance state, with what result, and how
+certain that is."""
 
 from pathlib import Path
 
@@ -37,8 +37,8 @@ def knowledge_page(knowledge: KnowledgeBase, made: str = "") -> str:
 
 
 def used_chart(content: Content) -> Chart | None:
-    """The chart of the 20 most tried techniques of a knowledge base: attempts over all states, valid and
-    failed; None if there are none."""
+    """Returns the chart of the 20 most tried techniques of a knowledge base: attempts over all performance
+    states, valid and failed; None if there are none."""
     seen: dict[str, list[float]] = {}
     for state in content.living:
         for entry in content.entries.get(state.state.name, {}).values():
@@ -59,7 +59,7 @@ def used_chart(content: Content) -> Chart | None:
 
 
 def tiles_of(content: Content) -> list[tuple[str, str]]:
-    """The numbers shown large at the top of a knowledge base's page, each as (number, caption)."""
+    """Returns the numbers shown large at the top of a knowledge base's page, each as (number, caption)."""
     known = summarize(content)
     failed = sum(known.failures.values())
     return [

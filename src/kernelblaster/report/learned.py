@@ -7,10 +7,11 @@ from typing import Any
 
 def merge_learned(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merges what several runs taught one knowledge base. `runs` are the "learned" parts of the runs'
-    results, the earliest run first. Returns one dict for each state and technique, the one with the most
-    attempts first. "before" is the speedup that the knowledge base expected before the first of these runs,
-    "after" what it expects after the last; None if it did not know the technique then. "to" is the version of
-    the knowledge base that "after" comes from. "reasons" are sentences that explain the change."""
+    results, the earliest run first. Returns one dict for each performance state and technique, the one with
+    the most attempts first. "before" is the speedup that the knowledge base expected before the first of
+    these runs, "after" what it expects after the last; None if it did not know the technique then. "to" is
+    the version of the knowledge base that "after" comes from. "reasons" are sentences that explain the
+    change."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for learned in sorted(runs, key=lambda one: one["from"]):
         for changed in learned["techniques"]:

@@ -41,10 +41,10 @@ class Changes:
 
 
 def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> Changes | None:
-    """Compares the profiles of two candidates and tells the differences in sentences; None if either has no
-    profile. Each profile has one dict for each kernel, as `kernel_figures` makes it. Times, bytes and
-    instructions (TOTALS) are summed over the kernels; utilizations and registers (SHARES) are those of the
-    kernel that takes longest. `tier` says where the metrics come from."""
+    """Compares the profiles of two candidates, `before` and `after`, and returns the differences as
+    sentences; None if either has no profile. Each profile has one dict for each kernel, as `kernel_figures`
+    makes it. Times, bytes and instructions (TOTALS) are summed over the kernels; utilizations and registers
+    (SHARES) are those of the kernel that takes longest. `tier` says where the metrics come from."""
     if not before or not after:
         return None
     sentences: dict[bool, list[str]] = {True: [], False: []}

@@ -23,10 +23,11 @@ from kernelblaster.store.run import Run, holds_run, open_run, run_folders
 
 @dataclass(frozen=True)
 class Subject:
-    """What a report is about: a bench, or several runs shown like one. `rows` are the results of the
-    searches; `runs` has the folders of their runs by job key. `fresh`: True for a bench, whose best
-    candidates are measured anew after the search; False for runs, whose times come from the search itself.
-    `pace` is a sentence on the throughput, empty if that is not known."""
+    """What a report is about: a bench, or several runs shown like one. It has a `name`, the name of the
+    `device`, and the `plan` (what was to be searched). `rows` are the results of the searches; `runs` has the
+    folders of their runs by job key. `fresh`: True for a bench, whose best candidates are measured anew after
+    the search; False for runs, whose times come from the search itself. `pace` is a sentence on the
+    throughput, empty if that is not known."""
 
     name: str
     device: str
@@ -50,9 +51,9 @@ class Subject:
 
 
 def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subject]:
-    """The subjects that these names stand for: one for each bench, and one for all runs together. A name is a
-    folder (of a bench, a run, or of runs) or the unique beginning of a name in the folders `benches` or
-    `runs`. Raises StoreError if a name stands for nothing, or for an ablation."""
+    """Returns the subjects of a report that `names` stand for: one for each bench, and one for all runs
+    together. A name is a folder (of a bench, a run, or of runs) or the unique beginning of a name in the
+    folders `benches` or `runs`. Raises StoreError if a name stands for nothing, or for an ablation."""
     subjects: list[Subject] = []
     run_paths: list[Path] = []
     for name in names:

@@ -38,12 +38,13 @@ def draw_file(chart: Chart, *, plain: bool = False) -> str:
 
 
 def read_part(name: str) -> Markup:
-    """The text of a style sheet or a script from the templates folder, to be put into a page as it is."""
+    """Returns the text of `name`, a style sheet or a script in the templates folder, to be put into a page as
+    it is."""
     return Markup((TEMPLATES / name).read_text())
 
 
 def make_environment(*folders: Path) -> Environment:
-    """A Jinja environment for templates in these folders and, after them, those of this package."""
+    """Returns a Jinja environment for templates in these folders and, after them, those of this package."""
     environment = Environment(
         loader=FileSystemLoader([*folders, TEMPLATES]),
         undefined=StrictUndefined,

@@ -24,7 +24,7 @@ class ShownSource:
 
 
 def embedded_source(name: str, text: str, language: Language) -> ShownSource:
-    """A source for a page, whose download link contains the text itself, so that the page needs no other
-    file. `name` is the file name to download it as."""
+    """Returns a source for a page, whose download link contains the text itself, so that the page needs no
+    other file. `name` is the file name to download it as."""
     data = base64.b64encode(text.encode()).decode()
     return ShownSource(name, text, language, f"data:text/plain;charset=utf-8;base64,{data}")

@@ -1,4 +1,5 @@
-"""Small plots of a search for tables: the time of each candidate, the best so far, and the floor."""
+"""Small plots of a search for tables: the time of each candidate, the best so far, and the floor (the least
+time that the GPU allows)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ LEFT, RIGHT, TOP, BOTTOM = 3.0, 3.0, 3.0, 4.0
 class Sparkline:
     """A small plot, 132 by 28 units (WIDTH, HEIGHT), as SVG paths: the `best` time so far as a staircase,
     `dots` for single candidates as (x, y), the `floor` (the least time that the GPU allows), and the
-    `baseline` (empty if it is far off)."""
+    `baseline` (empty if it is far off). `tip` is a tooltip."""
 
     best: str
     dots: tuple[tuple[float, float], ...]
@@ -26,8 +27,8 @@ def sparkline(
 ) -> Sparkline | None:
     """Returns a small plot of a search. `times` are those of its candidates in microseconds, in the order of
     judging, None for one that is not correct. `limit` is how many candidates the plot has room for; None: as
-    many as there are. The time goes upwards on a logarithmic axis, whose lower end is the floor, the least
-    time that the GPU allows. None if no time or no floor is known."""
+    many as there are. The vertical axis is the time, logarithmic; its lower end is `floor_us`, the least time
+    that the GPU allows. The time of the baseline is `baseline_us`. None if no time or no floor is known."""
     times = [us if us is not None and us > 0 and isfinite(us) else None for us in times]
     known = [us for us in times if us is not None]
     if not known or not floor_us or not 0 < floor_us < inf:

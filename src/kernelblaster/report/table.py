@@ -12,8 +12,8 @@ ColumnKind = Literal["", "number", "name", "wide"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `kind` says how it is shown: "number" is aligned to the right, "name" may break
-    within words, "wide" is for sentences."""
+    """A column of a table, with a `title`. `kind` says how it is shown: "number" is aligned to the right,
+    "name" may break within words, "wide" is for sentences."""
 
     title: str
     kind: ColumnKind = ""
@@ -37,8 +37,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableLine:
-    """A row of a table. `key` says what a click on it opens, such as a run; empty: nothing. `facets` are
-    pairs of (name, value) by which rows can be filtered: ("status", "valid")."""
+    """A row of a table, with its `cells`. `key` says what a click on it opens, such as a run; empty: nothing.
+    `facets` are pairs of (name, value) by which rows can be filtered: ("status", "valid")."""
 
     cells: tuple[Cell, ...]
     key: str = ""
@@ -62,7 +62,7 @@ class SortedTable:
 
 
 def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> SortedTable:
-    """A table of plain texts with these column titles, shown in the order given."""
+    """Returns a table of plain texts (`rows`) with these column titles, shown in the order given."""
     return SortedTable(
         tuple(Column(title) for title in titles),
         tuple(TableLine(tuple(Cell(text) for text in row)) for row in rows),

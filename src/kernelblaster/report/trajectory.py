@@ -1,4 +1,5 @@
-"""What a report on many runs takes from each: its steps as a tree, its sources, and the path to its best."""
+"""Reads what a report on many runs shows of each run: its steps as a tree, its sources, and the path to its
+best."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -42,8 +43,8 @@ class Detail:
 
 
 def detail_of(run: Run) -> Detail:
-    """Reads from a finished or running search's log what a report shows of it: steps, sources, and the path
-    to the best."""
+    """Reads from the log of `run`, which may still be going on, what a report shows of it: steps, sources,
+    and the path to the best."""
     history = History(run)
     tree = Tree(run, history, exchanges_of(run.events))
     lines = [(row, tree.detail(row.id)) for row in tree.rows]

@@ -22,8 +22,8 @@ def read(names: Sequence[str], runs: Path, benches: Path) -> list[Contents]:
 
 
 def write(contents: Sequence[Contents], to: Path, also: Collection[str] = ()) -> list[Path]:
-    """Write the HTML page to `to`, and the formats in `also` (`markdown`, `csv`, `svg`, `png`) beside it;
-    returns the files written, the page first."""
+    """Writes the HTML page of the reports `contents` to `to`, and the formats in `also` (`markdown`, `csv`,
+    `svg`, `png`) beside it; returns the files written, the page first."""
     files = [write_text(to, _page(contents, to.parent, time.strftime("on %Y-%m-%d")))]
     for number, one in enumerate(contents):
         stem = to.stem if len(contents) == 1 else f"{to.stem}-{number + 1}"
@@ -61,8 +61,8 @@ def _figures(one: Contents, to: Path, stem: str, kind: str) -> list[Path]:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a file as UTF-8 and create its folder; returns the path. Raises KernelBlasterError if that
-    fails."""
+    """Writes `text` to the file `path` as UTF-8, and creates its folder if necessary; returns the path.
+    Raises KernelBlasterError if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

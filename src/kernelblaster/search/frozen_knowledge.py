@@ -9,12 +9,14 @@ from kernelblaster.knowledge.versioned_content import NOBODY
 
 
 class FrozenKnowledge(KnowledgeBase):
-    """A knowledge base whose predictions never change. New states, techniques and recipes can be added, so
-    that a search can refer to them. Results of attempts, and all that is learned from them, are dropped."""
+    """A knowledge base whose predictions never change. New performance states, techniques and recipes can be
+    added, so that a search can refer to them. Results of attempts, and all that is learned from them, are
+    dropped."""
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
-        """Records those of the changes that add a state, a technique or a recipe, and drops all others, since
-        they would change predictions. Returns the new version."""
+        """Records those of `changes` that add a performance state, a technique or a recipe, and drops all
+        others, since they would change predictions. Returns the new version. `provenance` says which search
+        made the changes."""
         names = [change for change in changes if isinstance(change, StateAdded | OptimizationAdded)]
         return super().record(names, provenance)
 

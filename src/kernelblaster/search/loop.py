@@ -81,9 +81,10 @@ class MaicRl:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Searches until all iterations are done, the budget is spent, the best time is near the floor (the
-        least that the GPU's bandwidth and peak rates allow), or nothing is left to try. Returns the fastest
-        correct candidate. Raises KernelBlasterError if the first candidate is not correct."""
+        """Searches for a faster candidate for `task` until all iterations are done, the budget is spent, the
+        best time is near the floor (the least that the GPU's bandwidth and peak rates allow), or nothing is
+        left to try. Returns the fastest correct candidate. Raises KernelBlasterError if the first candidate
+        is not correct."""
         self._seed = f"{self._search.seed}/{task.name}"
         self._evaluate_first(task)
         for iteration in range(self._search.iterations):

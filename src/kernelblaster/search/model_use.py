@@ -55,8 +55,8 @@ class ModelUse(Record):
     @property
     def writes_first(self) -> bool:
         """True if the user named a model that can write the first candidate (role `initial-writer`). Tasks
-        for which the expert has no kernels can then be searched too, because the model writes their first
-        candidate."""
+        for which the built-in expert policy has no kernels can then be searched too, because the model writes
+        their first candidate."""
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
@@ -115,15 +115,15 @@ def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> 
 
 
 def absolute_name(model: str) -> str:
-    """Returns the model's name KIND:NAME with an absolute path, if the kind is one whose NAME is a folder
-    (hand-off, replay). Other names are returned unchanged."""
+    """Returns the model's name KIND:NAME with an absolute path, if the kind is one whose NAME is a folder (a
+    hand-off to a person, or recorded answers). Other names are returned unchanged."""
     kind, _, rest = model.partition(":")
     return f"{kind}:{Path(rest).absolute()}" if kind in FOLDERS and rest else model
 
 
 def check_models(model_use: ModelUse) -> None:
-    """Raises a `ModelError` if the key of a model is missing, or if the budget is in US dollars and a price
-    is unknown. No model is asked."""
+    """Raises a `ModelError` if the key of a model in `model_use` is missing, or if the budget is in US
+    dollars and a price is unknown. No model is asked."""
     choice = model_use.choice
     prices = read_prices(Path(choice.prices) if choice.prices else None)
     choice.open(ROLES, Ledger(prices, choice.budget), lambda text: None)

@@ -29,10 +29,10 @@ class _Rollout:
 
 
 class PlainRewrites:
-    """A search in which each step of a rollout is one rewrite of its candidate by the model. A rewrite that
-    is not correct is corrected by the model up to `Search.retries` times. The rollout continues from the
-    rewrite if that is faster, else from where it was. Each iteration begins at the fastest candidate of the
-    whole search."""
+    """A search (in `session`) in which each step of a rollout is one rewrite of its candidate by the language
+    model of `policy`. A rewrite that is not correct is corrected by the model up to `Search.retries` times.
+    The rollout continues from the rewrite if that is faster, else from where it was. Each iteration begins at
+    the fastest candidate of the whole search."""
 
     def __init__(self, policy: MixedPolicy, session: Session) -> None:
         self._policy = policy
@@ -41,9 +41,9 @@ class PlainRewrites:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Searches until all iterations are done, the budget is spent, or the best time is near the floor
-        (the least that the GPU's bandwidth and peak rates allow). Returns the fastest correct candidate.
-        Raises KernelBlasterError if the first candidate is not correct."""
+        """Searches for a faster candidate for `task` until all iterations are done, the budget is spent, or
+        the best time is near the floor (the least that the GPU's bandwidth and peak rates allow). Returns the
+        fastest correct candidate. Raises KernelBlasterError if the first candidate is not correct."""
         candidate = self._policy.initial(task).candidate
         best = Best(candidate, self._session.judging.judge(candidate))
         if not isinstance(best.evaluation.outcome, CORRECT):

@@ -20,11 +20,11 @@ JUDGED = 3  # of those, until one is correct
 
 
 class Quick:
-    """The strategy for those who want a result at once (`optimize --quick`). It writes the first candidate
-    and applies whole recipes (sets of techniques) to it: those that the knowledge base has for the families
-    of its kernels, then those of a fixed list. Of the candidates that recipes give, the one that the
-    emulator's timing model finds fastest is judged; the next ones only if it is not correct. `steps` stays
-    empty, and nothing is learned."""
+    """The strategy for those who want a result at once (`optimize --quick`). In `session`, `policy` writes
+    the first candidate and applies whole recipes (sets of techniques) to it: those that the knowledge base
+    has for the families of its kernels, then those of a fixed list. Of the candidates that recipes give, the
+    one that the emulator's timing model finds fastest is judged; the next ones only if it is not correct.
+    `steps` stays empty, and nothing is learned."""
 
     def __init__(self, policy: ExpertPolicy, session: Session) -> None:
         self._policy = policy
@@ -32,9 +32,9 @@ class Quick:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Judges up to three candidates (JUDGED), one after another, until one is correct, and returns that
-        one. First come those made by recipes, the fastest by the emulator's timing model first, then the
-        first candidate, without any recipe. Raises KernelBlasterError if none is correct."""
+        """Judges up to three candidates (JUDGED) for `task`, one after another, until one is correct, and
+        returns that one. First come those made by recipes, the fastest by the emulator's timing model first,
+        then the first candidate, without any recipe. Raises KernelBlasterError if none is correct."""
         first = self._policy.initial(task)
         left = self._ordered(list(islice(self._attempts(first), MODELLED)))
         judging = self._session.judging

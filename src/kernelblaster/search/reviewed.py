@@ -11,11 +11,12 @@ REVIEWED = 3  # candidates of a model that are looked at; those that it did not 
 
 
 class Reviewed:
-    """Runs another strategy. If a language model wrote the resulting candidate, a language model reviews it
-    (as the soft verifier): it compares the candidate's structure with the reference. If the candidate is
-    rejected, what it taught is taken back from the knowledge base, and the next fastest candidate is reviewed
-    instead; at most three of a model's candidates are reviewed (REVIEWED). A candidate that is only flagged
-    is returned; the findings are in the run's `review` events."""
+    """Runs another `strategy` in `session`, and has its result reviewed by `policy`. Only a candidate that a
+    language model wrote is reviewed. A language model (as the soft verifier) compares the candidate's
+    structure with the reference. If the review rejects the candidate, what the candidate taught is taken back
+    from the knowledge base, and the next fastest candidate is reviewed instead; at most three of a model's
+    candidates are reviewed (REVIEWED). A candidate that is only flagged is returned; the findings are in the
+    run's `review` events."""
 
     def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
         self._strategy = strategy
@@ -27,8 +28,8 @@ class Reviewed:
         return self._strategy.steps
 
     def run(self, task: Task) -> Best:
-        """Returns the result of the inner strategy if it passes review, else the fastest candidate that
-        passes. Raises KernelBlasterError if none does."""
+        """Returns the result of the inner strategy for `task` if it passes review, else the fastest candidate
+        that passes. Raises KernelBlasterError if none does."""
         best = self._strategy.run(task)
         if self._passes(best.candidate):
             return best

@@ -28,8 +28,8 @@ class Strategy(Protocol):
     def steps(self) -> list[Step]: ...
 
     def run(self, task: Task) -> Best:
-        """Searches until the budget is spent or nothing is left to try, and returns the fastest correct
-        candidate. Raises KernelBlasterError if no candidate is correct."""
+        """Searches for a faster candidate for `task` until the budget is spent or nothing is left to try, and
+        returns the fastest correct candidate. Raises KernelBlasterError if no candidate is correct."""
         ...
 
 

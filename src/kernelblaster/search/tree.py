@@ -43,8 +43,9 @@ class SearchNode:
 
     @property
     def worth(self) -> float:
-        """The speedup over the baseline times exp(`payoff`): a candidate counts as faster if its last
-        technique prepares others."""
+        """The speedup over the baseline times exp(`payoff`), where `payoff` is what the last technique is
+        worth because others gain more after it. A candidate thus counts as faster if its last technique
+        prepares others."""
         return self.speedup * exp(self.payoff)
 
 
@@ -61,13 +62,13 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Branch:
-    """A technique tried at the node where a `rollout` stands. `target` is the kernel to which it is applied.
-    `attempt` is the candidate that this gave, as the policy wrote it, and `trial` the same candidate as it
-    goes to the judge. `asked` is the technique or recipe that the policy was asked for. If only a part of a
-    recipe could be applied, `trial` names that part. `promise` is the log speedup expected of the technique,
-    failures and uncertainty included; the part `payoff` of it comes only from other techniques that gain more
-    afterwards. `certain`: it is tried whatever it promises, because it was drawn by chance or pinned by a
-    person. `evaluation` is None until it is judged."""
+    """An attempt at a technique, made at the node where a `rollout` stands. `target` is the kernel to which
+    it is applied. `attempt` is the resulting candidate, as the policy wrote it, and `trial` the same
+    candidate as it is sent to the judge. `asked` is the technique or recipe that the policy was asked for. If
+    only a part of a recipe could be applied, `trial` names that part. `promise` is the log speedup expected
+    of the technique, failures and uncertainty included; the part `payoff` of it comes only from other
+    techniques that gain more afterwards. `certain`: the attempt is made whatever its promise, because it was
+    drawn by chance or pinned by a person. `evaluation` is None until it is judged."""
 
     rollout: Rollout
     target: Target

@@ -10,8 +10,8 @@ from kernelblaster.sessions.session import Session
 
 
 class ZeroShot:
-    """A search that asks the model for as many independent candidates as there are rollouts, and has each
-    judged once. The model gets no feedback. `steps` stays empty."""
+    """A search (in `session`) that asks the language model of `policy` for as many independent candidates as
+    there are rollouts, and has each judged once. The model gets no feedback. `steps` stays empty."""
 
     def __init__(self, policy: MixedPolicy, session: Session) -> None:
         self._policy = policy
@@ -19,8 +19,8 @@ class ZeroShot:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Asks the model for one candidate for each rollout, has them judged, and returns the fastest correct
-        one. Raises KernelBlasterError if none is correct."""
+        """Asks the model for one candidate for `task` for each rollout, has them judged, and returns the
+        fastest correct one. Raises KernelBlasterError if none is correct."""
         scene = self._policy.begin(task)
         sources = [draft(scene, seed) for seed in range(self._session.search.rollouts)]
         drafts = [Candidate(source=source, origin=ORIGIN) for source in dict.fromkeys(sources) if source]

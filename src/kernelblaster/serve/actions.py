@@ -1,5 +1,6 @@
 """What a page of the dashboard can ask of a run: to stop, steer or resume its search. Each function takes the
-data of the request, calls the public API, and returns JSON with a sentence for the page."""
+data of the page's request, calls the public API, and returns JSON data with a sentence that the page
+shows."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -18,9 +19,9 @@ RunAction = Callable[[Dashboard, Path, dict[str, Any]], dict[str, Any]]
 
 
 def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Stops the search of the run in `folder`: it ends before its next candidate or, if `data["now"]` is
-    true, its process is ended at once. `data["confirm"]` must be the run's name, which shows that a person
-    has confirmed this; otherwise raises KernelBlasterError."""
+    """Stops the search of the run in `folder`, which `dashboard` serves: it ends before its next candidate
+    or, if `data["now"]` is true, its process is ended at once. `data["confirm"]` must be the run's name,
+    which shows that a person has confirmed this; otherwise raises KernelBlasterError."""
     _confirmed(data, folder)
     now = data.get("now") is True
     stop_run(folder, now=now, by=BY)
@@ -28,11 +29,11 @@ def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dic
 
 
 def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Asks the running search of the run in `folder` for what `data` says: new limits ("budget" in
-    candidates, "seconds", "gpu_seconds"); lists of techniques to try first ("pin"), not to try ("forbid") or
-    to treat as any other again ("release"); a text for the language model ("note"; with "standing": for all
-    further questions). Raises KernelBlasterError for values that are not allowed, or if nothing is asked
-    for."""
+    """Asks the running search of the run in `folder`, which `dashboard` serves, for what `data` says: new
+    limits ("budget" in candidates, "seconds", "gpu_seconds"); lists of techniques to try first ("pin"), not
+    to try ("forbid") or to treat as any other again ("release"); a text for the language model ("note"; with
+    "standing": for all further questions). Raises KernelBlasterError for values that are not allowed, or if
+    nothing is asked for."""
     commands = steer_run(
         folder,
         budget=_number(data, "budget", whole=True),  # type: ignore[arg-type]
@@ -52,9 +53,9 @@ def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> di
 
 
 def resume_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Continues the search of the run in `folder` in a process of its own. `usd` and `tokens` in `data` are
-    new budgets for language models. `data["confirm"]` must be the run's name, which shows that a person has
-    confirmed this; otherwise raises KernelBlasterError."""
+    """Continues the search of the run in `folder`, which `dashboard` serves, in a process of its own. `usd`
+    and `tokens` in `data` are new budgets for language models. `data["confirm"]` must be the run's name,
+    which shows that a person has confirmed this; otherwise raises KernelBlasterError."""
     _confirmed(data, folder)
     tokens = _number(data, "tokens", whole=True)
     pid = dashboard.resumed.start(folder, _number(data, "usd"), None if tokens is None else int(tokens))

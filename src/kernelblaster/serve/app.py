@@ -1,5 +1,5 @@
 """The addresses of the dashboard: pages, parts of pages that are loaded when they are needed, changes as they
-happen, and what people ask of searches."""
+happen, and requests of people to searches."""
 
 import hashlib
 import json
@@ -37,8 +37,8 @@ FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
 def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
-    """Builds the dashboard's web application: all addresses with their handlers, behind the checks of
-    `RequestGuard` (host name, site, token)."""
+    """Returns the web application of `dashboard`: all addresses with their handlers, behind the checks of
+    `RequestGuard` (host name, site, token), for which `access` has the allowed host names and the token."""
     pages = Pages(dashboard, access)
     routes = [
         Route("/", pages.runs),
@@ -66,8 +66,8 @@ def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
 
 
 class Pages:
-    """Answers the requests for each address of the dashboard. Methods that read files are plain functions, so
-    that Starlette calls them in threads."""
+    """Answers the requests for each address of `dashboard`; `access` says whom it may answer. Methods that
+    read files are plain functions, so that Starlette calls them in threads."""
 
     def __init__(self, dashboard: Dashboard, access: Access) -> None:
         self._dashboard = dashboard
@@ -106,7 +106,7 @@ class Pages:
 
     def rows(self, request: Request) -> Response:
         """Answers with the lines of the list of runs, as HTML, that fit the filter in the request's query.
-        The page that shows the list puts them in place of its own."""
+        The page that shows the list replaces its lines by these."""
         runs, _ = self._chosen(request)
         shown = runs if "all" in request.query_params else runs[:SHOWN]
         lines = [self._dashboard.lines.html(one) for one in shown]
@@ -247,7 +247,7 @@ class Pages:
     # Live
 
     async def live(self, request: Request) -> Response:
-        """Answers with a stream (server-sent events) that brings an open page the changes of what it shows,
+        """Answers with a stream (server-sent events) by which an open page gets the changes of what it shows,
         as long as it is open. The query names the page's topic. 404 if there is no such topic; 503 if 400
         pages (MOST_CLIENTS) are open."""
         if self._dashboard.hub.clients >= MOST_CLIENTS:
@@ -394,8 +394,8 @@ class Pages:
 
 
 class PartsById(dict[str, str]):
-    """The HTML of a page's parts by their ids. For an id without a part, gives an empty hidden element with
-    that id, so that the browser can replace it when the part comes."""
+    """A dictionary with the HTML of a page's parts by their ids. For an id without a part, gives an empty
+    hidden element with that id, so that the browser can replace it when the part comes."""
 
     def __missing__(self, id_: str) -> str:
         return Markup('<div id="{}" hidden></div>').format(id_)

@@ -23,10 +23,10 @@ STATES: tuple[str, ...] = ("running", "finished", "stopped", "interrupted", "dam
 
 @dataclass
 class ListedRun:
-    """A run in the list: its `place`, its `summary`, and its log (`tail`). `writer` is the id of the process
-    that works on it, None if none does. `version` grows with each change of the run. `read`: its log was read
-    to the end at least once; `grew`: it changed after that. `begun` counts how often the log was read from
-    its beginning."""
+    """A run in the list. `place` says where it is (folder, id), `summary` what is shown of it; `tail` reads
+    its log. `writer` is the id of the process that works on the run, None if none does. `version` grows with
+    each change of the run. `read`: the log was read to its end at least once; `grew`: the run changed after
+    that. `begun` counts how often the log was read from its beginning."""
 
     place: Place
     tail: LogTail[ParsedEvent]
@@ -65,8 +65,9 @@ class Catalog:
 
     @contextmanager
     def making_page(self) -> Iterator[None]:
-        """A context in which a page is made. Meanwhile, each call of `poll` begins at most one log that was
-        never read before, so that the first page of many runs need not wait until all are read."""
+        """A context for making a page. While it is open, `poll`, which another thread may call, reads at most
+        one log that was never read before, so that the first page need not wait until the logs of all runs
+        are read."""
         page = object()
         self._pages.add(page)
         try:
@@ -75,10 +76,10 @@ class Catalog:
             self._pages.discard(page)
 
     def poll(self, *, now: bool = False) -> bool:
-        """Looks at the folders and logs again. It spends about 0.15 s (BURST_S) on logs that were never read
-        before; returns True if some of these are left, and it should be called again. Logs of runs on which
-        nobody works are looked at once a second (QUIET_S), or whenever `now`. If another thread is in this
-        method, returns False at once or, with `now`, waits for it."""
+        """Reads what is new in the folders and logs. It spends about 0.15 s (BURST_S) on logs that were never
+        read before; returns True if some of these are left, and `poll` should be called again. Logs of runs
+        on which no process works are read only once a second (QUIET_S), or if `now` is set. If another thread
+        is in this method, returns False at once or, with `now`, waits for it."""
         if not self._lock.acquire(blocking=now):
             return False
         try:

@@ -1,4 +1,4 @@
-"""What language models cost in a run, by role, from its ledger; the ledger is only read."""
+"""What language models cost in a run, by role, from its ledger (record of calls), which is only read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,9 @@ class RoleCost:
 
 
 def role_costs(run: Path, about: dict[str, Any]) -> list[RoleCost]:
-    """Returns what each role has cost, and last the sum of all. Empty if no model was asked or the ledger
-    cannot be read. `run` is the run's folder, `about` the data of its first event."""
+    """Returns what questions of each role (kind of question) to language models have cost, and last the sum
+    of all. Empty if no model was asked or the run's record of calls (ledger) cannot be read. `run` is the
+    run's folder, `about` the data of its first event."""
     choice = (about.get("models") or {}).get("choice") or {}
     prices = Path(choice["prices"]) if choice.get("prices") and Path(choice["prices"]).is_file() else None
     try:

@@ -42,8 +42,8 @@ class Served:
 
 
 class Dashboard:
-    """All that is served, and the topics (pages) that somebody looks at. After `start`, a thread looks for
-    changes."""
+    """The state of a dashboard: all that is served (`served`), and the topics (pages) that are open in
+    browsers. After `start`, a thread looks for changes."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -174,7 +174,7 @@ class SafeView:
 
 def filter_of(query: str) -> KnowledgeFilter:
     """Returns the filter for a knowledge base that the query of a web address asks for: "gpu" is an
-    architecture, "family" a family of kernels, "clock" is "measured" or "modelled"."""
+    architecture, "family" a family of kernels (kind of computation), "clock" is "measured" or "modelled"."""
     values = dict(parse_qsl(query[:500]))
     clock = values.get("clock", "")
     return KnowledgeFilter(

@@ -53,7 +53,7 @@ class Access:
 
     def knows(self, given: str | None) -> bool:
         """True if `given` is the server's token, or if it needs none. The comparison takes the same time for
-        every wrong token, so that nothing can be learned from it."""
+        every wrong token, so that the time reveals nothing."""
         if self.token is None:
             return True
         digests = [hashlib.sha256((text or "").encode()).digest() for text in (given, self.token)]
@@ -79,7 +79,8 @@ class Access:
 
 class RequestGuard:
     """Wraps the ASGI application `app`: requests that fail the checks of this module are answered with an
-    error and never reach it. `methods` are those of HTTP that it takes."""
+    error and never reach it. `access` says which host names and tokens are allowed. `methods` are those of
+    HTTP that it takes."""
 
     def __init__(
         self, app: ASGIApp, access: Access, methods: Collection[str] = ("GET", "HEAD", "POST")
@@ -137,8 +138,8 @@ def is_loopback(host: str) -> bool:
 
 def access_to(host: str, more: Collection[str], token: str | None) -> Access:
     """Returns who may use a server that listens on `host`. Browsers may address it by `host` and by the names
-    in `more`. If `host` is the loopback interface of this machine, all its names will do (`localhost`,
-    127.0.0.1, ::1). If `host` stands for all addresses (0.0.0.0), any address and this machine's name will do
+    in `more`. If `host` is the loopback interface of this machine, all its names are allowed (`localhost`,
+    127.0.0.1, ::1). If `host` means all addresses (0.0.0.0), any address and this machine's name are allowed
     as well. `token` is what clients must send; None: nothing."""
     everywhere = host.strip("[]") in ("0.0.0.0", "::", "")
     own = LOOPBACK if is_loopback(host) or everywhere else (host.strip("[]"),)

@@ -38,8 +38,8 @@ class Places:
         self._ids: dict[str, Path] = {}
 
     def scan(self) -> dict[str, Place]:
-        """Looks into the folders and returns all runs and benches there, also the runs of benches, by the ids
-        that they have in web addresses."""
+        """Searches the folders, and returns all runs and benches found there, also the runs of benches. The
+        keys are the ids that they have in web addresses."""
         found: dict[Path, Place] = {}
         for folder in self._folders():
             place = self._place(folder, "")

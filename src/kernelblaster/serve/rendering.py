@@ -1,4 +1,5 @@
-"""Pages and parts of pages from the templates of this package, which use those of reports."""
+"""Renders the dashboard's pages, and parts of pages, from the templates of this package, which build on the
+templates of reports."""
 
 import json
 import time
@@ -28,7 +29,8 @@ def render_macro(template: str, macro: str, *values: Any, **named: Any) -> Marku
 
 
 def load_templates() -> None:
-    """Compiles the templates of the list and of a run, so that the first page does not wait for it."""
+    """Compiles the templates of the page that lists runs and of a run's page, so that the first request need
+    not wait for that."""
     for name in ("runs.html", "run.html", "lines.html", "run_parts.html", "components.html"):
         _environment.get_template(name)
 
@@ -42,8 +44,8 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 
 def time_ago(at: float | None) -> str:
-    """Returns a time (seconds since 1970) as text, "2026-01-31 17:05"; "" for None. A script of the page
-    replaces the text by how long ago that is."""
+    """Returns the time `at` (seconds since 1970) as text, "2026-01-31 17:05"; "" for None. A script of the
+    page replaces the text by how long ago that is."""
     return "" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 

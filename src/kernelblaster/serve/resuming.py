@@ -95,8 +95,8 @@ class ResumedRuns:
 
     def notice(self, folder: Path) -> str:
         """Returns a sentence for people about the process that was started for the run in `folder`: that it
-        is getting ready, or how it failed. Empty if no process was started, if it is at work, or if it has
-        ended well."""
+        is starting, or how it failed. Empty if no process was started, if it is at work, or if it has ended
+        well."""
         with self._lock:
             started = self._started.get(folder)
             if started is None:
@@ -109,6 +109,6 @@ class ResumedRuns:
 
     @property
     def running(self) -> int:
-        """How many of the processes that were started here are alive."""
+        """How many of the processes that this object has started are still running."""
         with self._lock:
             return sum(one.process.poll() is None for one in self._started.values())

@@ -27,9 +27,9 @@ SENT_BYTES = 256_000  # that the system keeps for a client that does not read
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a dashboard listens, and for whom. Clients must send `token`; None: everybody on this machine may
-    use it, and `host` must be this machine's loopback. `hosts` are further names by which browsers may
-    address the dashboard."""
+    """Where a dashboard listens (`host` and `port`), and for whom. Clients must send `token`; None: everybody
+    on this machine may use it, and `host` must be this machine's loopback. `hosts` are further names by which
+    browsers may address the dashboard."""
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -132,8 +132,8 @@ def _knowledge(folders: Sequence[Path], given: Sequence[str]) -> dict[str, str]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Opens a TCP socket that accepts connections at this address and port. Raises KernelBlasterError if the
-    system refuses, with what to do."""
+    """Opens and returns a TCP socket that accepts connections at the address `host` and `port`. Raises
+    KernelBlasterError if the system refuses; the message says what to do."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         opened = socket.socket(family, socket.SOCK_STREAM)

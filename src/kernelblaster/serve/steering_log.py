@@ -1,5 +1,5 @@
-"""`steering_log`: what people asked of a run, and what holds now: the limit of candidates, and techniques
-that are pinned (tried first) or forbidden."""
+"""`steering_log`: what people asked of a run, and what is in force now: the limit of candidates, and
+techniques that are pinned (tried first) or forbidden."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ class AskedLine:
 
 @dataclass(frozen=True)
 class SteeringLog:
-    """What people asked of a run, and what holds now. `lines` are the requests, the latest first. `limit` is
-    the number of candidates that was asked for last (None: none was). `pinned` are the techniques that are
-    tried first at present, `forbidden` those that are not tried. `problems` are sentences about lines of the
-    file that cannot be read."""
+    """What people asked of a run, and what is in force now. `lines` are the requests, the latest first.
+    `limit` is the number of candidates that was asked for last (None: none was). `pinned` are the techniques
+    that are tried first at present, `forbidden` those that are not tried. `problems` are sentences about
+    lines of the file that cannot be read."""
 
     lines: tuple[AskedLine, ...]
     limit: int | None

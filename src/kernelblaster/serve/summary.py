@@ -55,7 +55,9 @@ class _Data(BaseModel):
 
 
 class ParsedEvent(BaseModel):
-    """An event of a run, with only that part of its data that a summary needs."""
+    """An event of a run, with only that part of its data that a summary needs. The fields are those of
+    `RunEvent`: `number` in the log, `at` (seconds since 1970), `after` (seconds since the log was opened),
+    `kind` and `key`."""
 
     number: int
     at: float
@@ -66,8 +68,8 @@ class ParsedEvent(BaseModel):
 
 
 def parse_event(text: bytes) -> ParsedEvent:
-    """Returns the event in a line of a run's log. Its data may have an unexpected form, as a later version
-    may write; the result is then without data. Raises ValueError if the line is no event."""
+    """Returns the event in `text`, a line of a run's log. If the event's data has an unexpected form, such as
+    one of a later version, the result has no data. Raises ValueError if the line is no event."""
     try:
         return ParsedEvent.model_validate_json(text)
     except ValidationError:
@@ -115,7 +117,7 @@ class RunSummary:
         self._ended = ""
 
     def add(self, event: ParsedEvent) -> None:
-        """Takes the run's next event into the summary: counts, best time, state. Events must come in the
+        """Updates the summary by the run's next event: counts, best time, state. Events must come in the
         order of the log."""
         data = event.data
         self._count_time(event)
@@ -153,9 +155,9 @@ class RunSummary:
 
     @property
     def points(self) -> list[float | None]:
-        """The times in microseconds to draw in the small plot of a run, as in `series`. Each entry of
-        `series` is the best of equally many candidates; if fewer were judged after the last entry, their best
-        time is appended."""
+        """The times in microseconds to draw in the small plot of a run: those in `series`, a field with the
+        times of the candidates. Each entry of it is the best of equally many candidates; if fewer were judged
+        after the last entry, their best time is appended."""
         return [*self.series, _best(self._partial)] if self._partial else self.series
 
     @property

@@ -1,4 +1,4 @@
-"""Topics: a topic is what one page shows, and who looks at it.
+"""Topics: a topic is the content of one page, with the browsers in which the page is open.
 
 A page is made of parts, each a piece of HTML with an id. When something changes, the parts are made again,
 and those that differ are sent to all clients. A part is made once, however many clients there are.
@@ -20,9 +20,9 @@ MOST_GONE = 2000  # parts that are remembered to be gone
 
 @dataclass(frozen=True)
 class PagePart:
-    """A piece of a page: the HTML of one element, with its `id`. `within` is for entries of a list: the id of
-    the element that contains the list, which shows its entries in the order in which they are given. Empty:
-    the part is no entry."""
+    """A piece of a page: the HTML of one element, with its `id`. If the piece is an entry of a list, `within`
+    is the id of the element that contains the list; the list shows its entries in the order of the parts. It
+    is empty for any other piece."""
 
     id: str
     html: str
@@ -31,8 +31,7 @@ class PagePart:
 
 class View(Protocol):
     """Interface of the content of a page. `refresh` looks for changes and returns whether there are any;
-    `parts` returns the pieces of the page as they are now. The callers see to it that only one thread at a
-    time calls them."""
+    `parts` returns the pieces of the page as they are now. They are called by only one thread at a time."""
 
     def refresh(self) -> bool: ...
 
@@ -40,8 +39,8 @@ class View(Protocol):
 
 
 class Client:
-    """A browser that looks at a topic (a page). `wake` is called, from any thread, when there is something to
-    send to it. Of each part only the latest message waits to be sent, so memory is bounded."""
+    """A browser in which a topic (a page) is open. `wake` is called, from any thread, when there is something
+    to send to it. Of each part only the latest message waits to be sent, so memory is bounded."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -77,8 +76,9 @@ class _Sent:
 
 
 class Topic:
-    """The parts of one page, and the `clients` that look at it. `version` grows with each change. `epoch` is
-    a random text: after a restart of the server, a topic of the same name has another one."""
+    """One page that browsers keep open, called `name`: its parts, which `view` makes, and the `clients`
+    (connected browsers). `version` grows with each change. `epoch` is a random text: after a restart of the
+    server, a topic of the same name has another one."""
 
     def __init__(self, name: str, view: View) -> None:
         self.name = name
@@ -163,8 +163,8 @@ class Topic:
 
 
 class Hub:
-    """All topics (pages) that somebody looks at, or has looked at in the last minute. `make` returns the
-    content of the topic with a given name, None if there is no such thing."""
+    """All topics (pages) that are open in a browser, or were in the last minute. `make` returns the content
+    of the topic with a given name, None if there is no topic of that name."""
 
     def __init__(self, make: Callable[[str], View | None]) -> None:
         self._make = make
@@ -176,8 +176,8 @@ class Hub:
         return sum(len(topic.clients) for topic in list(self._topics.values()))
 
     def topic(self, name: str) -> Topic | None:
-        """Returns the topic (page) with this name, such as "run/ID"; makes it if nobody was looking at it.
-        None if there is no such thing."""
+        """Returns the topic (page) with this name, such as "run/ID"; makes it if it is not open in any
+        browser. None if there is no topic of that name."""
         with self._lock:
             topic = self._topics.get(name)
             if topic is None:
@@ -189,8 +189,8 @@ class Hub:
         return topic
 
     def watched(self) -> list[Topic]:
-        """The topics (pages) that somebody looks at now. Topics that nobody looked at for 60 s (KEPT_S) are
-        closed and forgotten."""
+        """Returns the topics (pages) that are open in a browser now. Topics that were open in none for 60 s
+        (KEPT_S) are closed and forgotten."""
         with self._lock:
             now = time.monotonic()
             idle = [t for t in self._topics.values() if not t.clients]
@@ -205,8 +205,8 @@ class Hub:
 
 
 def async_wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
-    """Makes a function that any thread may call to set `event`, which a coroutine of `loop` waits for; it
-    does nothing once the loop has ended."""
+    """Returns a function that any thread may call to set `event`, for which a coroutine of `loop` waits. The
+    function does nothing once the loop has ended."""
 
     def wake() -> None:
         if not loop.is_closed():

@@ -42,7 +42,8 @@ def use_over_time(runs: Sequence[RunSummary], now: float | None = None) -> UseOv
 
 
 def use_chart(use: UseOverTime) -> Chart:
-    """The figure of how many workers and devices were busy, over the time since the bench began."""
+    """Returns the figure of how many workers and devices were busy (`use`), over the time since the bench
+    began."""
     minutes = use.slice_s * len(use.workers) / 60
     unit, scale = ("minutes", 60.0) if minutes < 120 else ("hours", 3600.0)
     across = max(use.slice_s * len(use.workers) / scale, 0.05)

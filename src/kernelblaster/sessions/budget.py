@@ -19,14 +19,16 @@ class SearchBudget:
         self.spent = False
 
     def spend(self, evaluation: Evaluation) -> None:
-        """Counts one judged candidate, and the seconds for which it occupied the device."""
+        """Counts one judged candidate, and the seconds for which it occupied the device, which its
+        `evaluation` has."""
         self.evaluations += 1
         self.gpu_seconds += evaluation.device_seconds
         self.spent = self.spent or self.evaluations_left == 0
 
     def change(self, limits: SetBudget) -> None:
-        """Sets the limits that a person has changed while the search runs; those that are None stay. `spent`
-        becomes False if evaluations are left by the new limits."""
+        """Sets the limits that a person has changed while the search runs; those that are None stay. The
+        attribute `spent` (nothing more may be judged) becomes False if evaluations are left by the new
+        limits."""
         given = limits.model_dump(exclude={"kind"}, exclude_none=True)
         self._search = self._search.model_copy(update=given)
         self.spent = self.evaluations_left == 0

@@ -18,10 +18,10 @@ from kernelblaster.store.run import Run
 
 
 class Judging:
-    """Has candidates of one run judged and profiled, each only once. `evaluations` has the results so far by
-    the candidate's `code`, in the order of judging; `budget` counts them. When a run is continued, recorded
-    results are used instead of judging again. `check` is called before new candidates are judged and after
-    each result; it may raise to stop the search."""
+    """Has candidates for `task` judged and profiled by `judge` in one run, each only once. `evaluations` has
+    the results so far by the candidate's `code`, in the order of judging; `budget` counts them. When a run is
+    continued, recorded results are used instead of judging again. `check` is called before new candidates are
+    judged and after each result; it may raise to stop the search."""
 
     def __init__(
         self, task: Task, judge: Judge, run: Run, search: Search, check: Callable[[], None] = lambda: None
@@ -75,7 +75,7 @@ class Judging:
 
     def judge(self, candidate: Candidate) -> Evaluation:
         """Returns the evaluation of one candidate. If this run has not judged it before, it is judged now and
-        charged to the budget, even if nothing is left of that."""
+        charged to the budget, even if the budget is spent."""
         if candidate.code not in self.evaluations:
             self._judge_all([candidate])
         return self.evaluations[candidate.code]
@@ -109,9 +109,9 @@ class Judging:
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
         """Returns profiles of these candidates, in their order; None where profiling failed. The candidates
         must have been judged and be correct. All profiles that are missing are made together. `depth` says
-        how much is collected: `quick` (what states are named from), `usual` (with the profiler's advice) or
-        `detailed` (counts by instruction). A candidate is profiled once: a later call with another `depth`
-        returns the first profile."""
+        how much is collected: `quick` (what performance states are named from), `usual` (with the profiler's
+        advice) or `detailed` (counts by instruction). A candidate is profiled once: a later call with another
+        `depth` returns the first profile."""
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
         new = [c for c in wanted if c.code not in self._profiled]
         profiles = self._judge.profile(self._task, new, depth=depth) if new else []
@@ -147,9 +147,9 @@ class Judging:
         return self.fastest([candidate.model_copy(update={"source": text}) for text in texts])
 
     def near_floor(self, evaluation: Evaluation) -> bool:
-        """True if hardly anything is left to gain: the candidate's time is at most `Search.near_floor` (such
-        as 1.05) times the floor, the least time that the GPU's bandwidth and peak rates allow. False if the
-        candidate was not timed."""
+        """True if hardly anything is left to gain: the time of the candidate with this `evaluation` is at
+        most `Search.near_floor` (such as 1.05) times the floor, the least time that the GPU's bandwidth and
+        peak rates allow. False if the candidate was not timed."""
         timing = evaluation.timing
         return timing is not None and timing.candidate_us <= self._near_floor * timing.floor_us
 

@@ -1,5 +1,5 @@
-"""The log of a search. It has what was computed and chosen, by which a stopped search continues, and tells
-watchers how far the search is."""
+"""The log of a search: it records what was computed and chosen, so that a stopped search can continue, and
+informs watchers of the progress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,15 +37,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is. Watchers get one when a candidate goes to the judge (`phase` is `judging`), when a
-    step has its result (`stepped`, with the `step`), and after an iteration (`learned`).
+    """The progress of a search. Watchers get such an object when a candidate goes to the judge (`phase` is
+    `judging`), when a step has its result (`stepped`, with the `step`), and after an iteration (`learned`).
 
     `evaluations` candidates were judged so far, `seconds` is the time since the search began, and the fields
     that end in `_left` say how much the limits still allow, None without a limit. `id`, `state`, `technique`
     and `predicted` (a speedup over the parent candidate) say what is tried. `result` is what it gained over
-    the parent; for a candidate that failed, `why` says what is wrong. `own_us` (of the step's
-    candidate), `first_us`, `best_us`, `baseline_us` and `floor_us` are times in us, None until something was
-    timed; `modelled`: they come from a model."""
+    the parent; for a candidate that failed, `why` says what is wrong. `own_us` (of the step's candidate),
+    `first_us`, `best_us`, `baseline_us` and `floor_us` are times in us, None until something was timed;
+    `modelled`: they come from a model.
+    """
 
     phase: Phase
     iteration: int
@@ -97,11 +98,11 @@ class Log:
     def once(
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = False
     ) -> dict[str, Any]:
-        """Returns the result of `compute`, which is called once in the whole run and its result recorded
-        under (kind, key). Later calls with these return the record, also in a process that continues the run.
-        If `lasting`, the record is on the disk when this returns; otherwise a power cut may lose it, and it
-        is then computed again. Raises SearchStopped, before anything is computed, if a person has asked to
-        stop."""
+        """Returns the result of the function `compute`. The first call with (kind, key) calls it and records
+        its result; later calls with the same (kind, key) return the record, also in a process that continues
+        the run. If `lasting`, the record is on the disk when this returns; otherwise a power cut may lose it,
+        and it is then computed again. Raises SearchStopped, before anything is computed, if a person has
+        asked to stop."""
 
         def compute_unless_stopped() -> dict[str, Any]:
             self._steering.check()
@@ -110,16 +111,19 @@ class Log:
         return self._run.once(kind, key, compute_unless_stopped, lasting=lasting)
 
     def judging(self, trial: Trial) -> None:
-        """Tells the watcher that this trial's candidate goes to the judge now."""
+        """Tells the watcher (the function that is called with progress) that this trial's candidate goes to
+        the judge now."""
         self._watcher(self._progress("judging", trial))
 
     def stepped(self, step: Step) -> None:
-        """Adds a step, whose candidate was judged, to `steps`, and tells its result to the watcher."""
+        """Adds a step, whose candidate was judged, to `steps`, and tells its result to the watcher (the
+        function that is called with progress)."""
         self.steps.append(step)
         self._watcher(self._progress("stepped", step))
 
     def learned(self) -> None:
-        """Tells the watcher that an iteration has ended and that the knowledge base has learned from it."""
+        """Tells the watcher (the function that is called with progress) that an iteration has ended and that
+        the knowledge base has learned from it."""
         self._watcher(self._progress("learned", None))
 
     def _progress(self, phase: Phase, about: Trial | Step | None) -> Progress:

@@ -1,4 +1,4 @@
-"""`Memory`: how one run reads and teaches the knowledge base. What a run has taught is not taught again when
+"""`Memory`: how one run reads the knowledge base and adds to it. What a run has added is not added again when
 the run is continued."""
 
 from collections.abc import Sequence
@@ -42,11 +42,11 @@ _changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
 
 
 class Memory:
-    """The knowledge base as one run uses it. `theta` is its content as it was when the iteration began (empty
-    before `freeze`). All rollouts choose techniques by `theta`, so that their choices do not depend on which
-    of them learns first. The run records what it has taught, so that nothing is taught twice. `judging` has
-    the run's evaluations, and tells whether times are modelled. `seed` determines which evidence `tidying`
-    chooses at random to give less weight."""
+    """The knowledge base as one run, a search for `task` on `gpu`, uses it. `theta` is its content as it was
+    when the iteration began (empty before `freeze`). All rollouts choose techniques by `theta`, so that their
+    choices do not depend on which of them learns first. The run records what it has taught, so that nothing
+    is taught twice. `judging` has the run's evaluations, and tells whether times are modelled. `seed`
+    determines which evidence `tidying` chooses at random to give less weight."""
 
     def __init__(
         self, task: Task, gpu: GpuSpec, knowledge: KnowledgeBase, run: Run, judging: Judging, seed: int
@@ -68,9 +68,9 @@ class Memory:
     # Reading
 
     def freeze(self, iteration: int) -> Content:
-        """Begins an iteration: makes the present content of the knowledge base `theta`, by which techniques
-        are chosen until the next iteration begins, and returns it. Its version is recorded, so that a
-        continued run uses the same content."""
+        """Begins an iteration: keeps the present content of the knowledge base as `theta`, and returns it.
+        Until the next iteration begins, techniques are chosen by this content. Its version is recorded, so
+        that a continued run uses the same content."""
         version = self._run.once("theta", str(iteration), self._about)["version"]
         self.theta = self._knowledge.at(version)
         return self.theta
@@ -89,13 +89,13 @@ class Memory:
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """Returns (the name of the known performance state that matches `target`, a kernel; one prediction
-        for each technique). The techniques are the given `techniques` and the recipes (several techniques in
-        one step) that the knowledge base offers for the kernel, without those that are retired in the state.
-        A prediction is of the log speedup over the candidate with the evaluation `parent`, on which the
-        techniques `applied` were used. It is made from `theta`. If a technique was not tried in the state, it
-        is predicted from similar states; if the state does not have it, it is added there with a weak
-        prior."""
+        """Returns (the name of the known performance state that matches that of the kernel `target`, one
+        prediction for each technique). Predictions are made for the given `techniques` and for the recipes
+        (several techniques in one step) that the knowledge base offers for the kernel, without those that are
+        retired in the state. A prediction is the log speedup that is expected, by `theta` (the knowledge
+        base's content when the iteration began), over the candidate with the evaluation `parent`, in which
+        the techniques `applied` were used. If a technique was not tried in the state, it is predicted from
+        similar states; if the state does not have it, it is added there with a weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
@@ -130,12 +130,13 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Adds `optimizations` (techniques with predicted speedups) to the known state that matches `state`
-        (see `match`), and returns that state's name. A technique that the known state has already is not
-        changed. A predicted speedup is over the candidate with the evaluation `parent`, and counts as half an
-        observation (GUESS_WEIGHT). For a recipe (several techniques in one step), the knowledge base keeps
-        how fast the result should be, as a fraction of the roofline floor's speed. That is computed from the
-        prediction and the time of `parent`; it is 0.5 if there is no time."""
+        """Adds `optimizations` (techniques with predicted speedups) to the known performance state that
+        matches `state` (the nearest one, or `state` itself if none is near), and returns that state's name. A
+        technique that the known state has already is not changed. A predicted speedup is over the candidate
+        with the evaluation `parent`, and counts as half an observation (GUESS_WEIGHT). For a recipe (several
+        techniques in one step), the knowledge base keeps how fast the result should be, as a fraction of the
+        roofline floor's speed. That is computed from the prediction and the time of `parent`; it is 0.5 if
+        there is no time."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:
@@ -145,21 +146,21 @@ class Memory:
 
     def observe(self, key: str, steps: Sequence[Step]) -> None:
         """Teaches the knowledge base the results of these steps, failures included: each counts for its
-        technique in the state of the candidate before it. Does nothing if `key` was recorded in this run
-        before."""
+        technique in the performance state of the candidate before it. Does nothing if `key` was recorded in
+        this run before."""
         self._run.once("steps", key, lambda: self._observe(steps))
 
     def remember_recipe(self, key: str, step: Step) -> None:
         """Teaches the knowledge base a recipe (several techniques that led from the first candidate to the
         best one so far). `step` has the recipe as its technique and what it gained in all. A recipe that its
-        state does not have is added. Does nothing if `key` was recorded in this run before."""
+        performance state does not have is added. Does nothing if `key` was recorded in this run before."""
 
         self._run.once("recipe", key, lambda: self._observe([step]))
 
     def exemplify(self, key: str, state: str, exemplar: Exemplar) -> None:
-        """Keeps the source of a good candidate as an example in the performance state named `state`, where
-        its search began, unless the source is too long (LONGEST characters). Does nothing if `key` was
-        recorded in this run before."""
+        """Adds `exemplar`, the source of a good candidate, to the knowledge base as an example in the
+        performance state named `state`, where its search began, unless the source is too long (LONGEST
+        characters). Does nothing if `key` was recorded in this run before."""
 
         def record() -> dict[str, Any]:
             added = Exemplified(state=state, exemplar=exemplar)
@@ -172,10 +173,10 @@ class Memory:
         self._run.once("exemplar", key, record)
 
     def withdraw(self, code: str, steps: Sequence[Step]) -> None:
-        """Takes back what the candidate `code` of this run has taught, because a review rejected it. `steps`
-        are all steps of the run. The results of steps that led to the candidate or started from it no longer
-        count. Steps that led to it count as failed with `Rejected` instead. Does nothing if this run has
-        taken it back before."""
+        """Removes from the knowledge base what the candidate `code` of this run has taught it, because a
+        review rejected the candidate. `steps` are all steps of the run. The results of steps that led to the
+        candidate or started from it no longer count. Steps that led to it count as failed with `Rejected`
+        instead. Does nothing if this run has done so before."""
         children = {step.child for step in steps if code in (step.parent, step.child)}
         rejected = {(step.state, step.technique): step for step in steps if step.child == code}
 
@@ -208,10 +209,10 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Returns changes that keep the knowledge base small (merged states, retired techniques, lowered
-        weights), which are due once for every 500 recorded changes (CONSOLIDATED). `now` is its present
-        content. Empty if the number of recorded changes has not passed a multiple of 500 since the iteration
-        began."""
+        """Returns changes that keep the knowledge base small (merged performance states, retired techniques,
+        lowered weights), which are due once for every 500 recorded changes (CONSOLIDATED). `now` is its
+        present content. Empty if the number of recorded changes has not passed a multiple of 500 since the
+        iteration began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())

@@ -14,8 +14,8 @@
 Everything that it returns is recorded, so that a loop that is started again in the same run makes the same
 choices."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.content import Scored
@@ -33,11 +33,13 @@ from kernelblaster.store.run import Run
 class Advice:
     """What the knowledge base expects of techniques on `target`, a kernel of a candidate. `state` is the name
     of the performance state that the kernel is in. Each of the `options` has an `optimization` (technique,
-    title, description), a `prediction` (speedup, interval, chance of a valid candidate) and notes."""
+    title, description), a `prediction` (speedup, interval, chance of a valid candidate) and notes. `left_out`
+    says of known techniques that are no options, by their names, why they are of no use there."""
 
     target: Target
     state: str
     options: tuple[Scored, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [
@@ -48,10 +50,10 @@ class Advice:
 
 
 class Session:
-    """One search of a task in one run. `judging` makes and keeps the evaluations, `memory` reads and teaches
-    the knowledge base, `log` records choices and tells the `watcher`, and `steering` has what people ask of
-    the search while it runs. `search` are its settings, `gpu` is the GPU's specification; `modelled`: times
-    come from a model of the GPU."""
+    """One search of a task in one run, whose candidates `judge` judges. `judging` makes and keeps the
+    evaluations, `memory` reads and teaches the knowledge base, `log` records choices and tells the `watcher`,
+    and `steering` has what people ask of the search while it runs. `search` are its settings, `gpu` is the
+    GPU's specification; `modelled`: times come from a model of the GPU."""
 
     def __init__(
         self,
@@ -72,9 +74,9 @@ class Session:
         self.log = Log(run, self.judging, self.steering, watcher, modelled=self.modelled)
 
     def steer(self, key: str) -> None:
-        """A check point between two steps: obeys what people have asked for since the last one. `key` names
-        it in the run's record and must be unique in the run. Raises SearchStopped if they have asked to
-        stop."""
+        """Obeys what people have asked for since the last call; to be called between two steps. `key` names
+        this call in the run's record and must be unique in the run. Raises SearchStopped if they have asked
+        to stop."""
         for limits in self.steering.take(key):
             self.judging.budget.change(limits)
 
@@ -87,9 +89,9 @@ class Session:
     def ask(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Candidate
     ) -> Advice:
-        """Returns what the knowledge base expects of these techniques, and of known recipes (several
-        techniques in one step), on `target`, a kernel of the candidate `parent`, which must have been judged.
-        `applied` are the techniques that led to `parent`."""
+        """Returns what the knowledge base expects of `techniques`, and of known recipes (several techniques
+        in one step), on `target`, a kernel of the candidate `parent`, which must have been judged. `applied`
+        are the techniques that led to `parent`."""
         evaluation = self.judging.evaluations[parent.code]
         state, options = self.memory.retrieve(target, techniques, applied, evaluation)
         return Advice(target, state, tuple(options))
@@ -104,9 +106,9 @@ class Session:
         return self.judging.judge_within_budget(key, [trial.candidate for trial in trials], shown)
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
-        """Teaches the knowledge base the results of these steps, each for its technique in the state of the
-        candidate before it, and tells them to the watcher. `key` names them in the run's record and must be
-        unique in the run."""
+        """Teaches the knowledge base the results of these steps, each for its technique in the performance
+        state of the candidate before it, and reports the steps to the watcher (the function that is called
+        with progress). `key` names them in the run's record and must be unique in the run."""
         self.memory.observe(key, steps)
         for step in steps:
             self.log.stepped(step)

@@ -26,8 +26,8 @@ from kernelblaster.store.steering import (
 
 
 class Steering:
-    """What people have asked of one search so far. `pinned` techniques are tried first, in this order;
-    `forbidden` ones are not tried at all; `notes` are added to questions to a language model."""
+    """What people have asked so far of the search that `run` records. `pinned` techniques are tried first, in
+    this order; `forbidden` ones are not tried at all; `notes` are added to questions to a language model."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -46,9 +46,9 @@ class Steering:
         self.notes: tuple[SteeringCommand, ...] = ()
 
     def take(self, key: str) -> list[SetBudget]:
-        """Obeys what people have asked for since the last check point. Returns the new limits among it, which
-        the caller has to apply. `key` names this check point in the run's record and must be unique in the
-        run. Raises SearchStopped if a person has asked to stop."""
+        """Obeys what people have asked for since the last check point, except changes of limits: these are
+        returned, and the caller has to apply them. `key` names this check point in the run's record and must
+        be unique in the run. Raises SearchStopped if a person has asked to stop."""
         self.check()
         self.notes = tuple(one for one in self.notes if one.id not in self._shown or _stands(one))
         data = self._run.recorded(STEERED, key)
@@ -83,7 +83,7 @@ class Steering:
 
     def show(self, notes: Sequence[str]) -> None:
         """Remembers that the notes with these ids were shown to a model. At the next check point they are
-        dropped, except those that stand for the whole search."""
+        dropped, except notes that are meant for the whole search (`LeaveNote.standing`)."""
         self._shown |= set(notes)
 
     def allows(self, technique: str) -> bool:

@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 class StoreDatabase:
-    """An open store at a URL or in a file (SQLite), whose tables are created or migrated as needed. `name` is
-    its address for messages, without a password. For use by many threads and processes at once. Raises
-    StoreError if it cannot be opened."""
+    """An open store at `where`, a URL or a file (SQLite), whose tables are created or migrated as needed.
+    `name` is its address for messages, without a password. For use by many threads and processes at once.
+    Raises StoreError if it cannot be opened."""
 
     def __init__(self, where: str | Path) -> None:
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
@@ -80,8 +80,8 @@ class StoreDatabase:
         return patiently(lambda _: self._explained(lambda: _with(engine, execute)), StoreUnreachable)
 
     def add(self, connection: Connection, table: Table, **values: Any) -> bool:
-        """Inserts a row with these column values into `table`, unless there is one with the same key. Returns
-        whether it was inserted."""
+        """Inserts a row with the column values `values` into `table`, through `connection`, unless there is
+        one with the same key. Returns whether it was inserted."""
         insert = insert_into(connection, table).values(**values).on_conflict_do_nothing()
         return bool(connection.execute(insert).rowcount)
 
@@ -140,8 +140,8 @@ def _passing_engine(url: URL) -> Engine:
 
 @cache
 def open_store(where: str) -> StoreDatabase:
-    """Opens the shared store (database) at this address; further calls in this process return the same one.
-    If a password is needed, it is taken from the environment (PGPASSWORD or ~/.pgpass)."""
+    """Opens the shared store (database) at the address `where`; further calls in this process return the same
+    one. If a password is needed, it is taken from the environment (PGPASSWORD or ~/.pgpass)."""
     keeper.take_environment()
     return StoreDatabase(where)
 

@@ -134,7 +134,8 @@ class DatabaseFiles:
         self._store = store
 
     def put(self, content: str) -> str:
-        """Stores a text, unless it is stored already. Returns its name, by which `get` finds it."""
+        """Stores the text `content`, unless it is stored already. Returns its name, by which `get` finds
+        it."""
         name = name_of(content)
         self._store.transact(lambda c: self._store.add(c, tables.files, name=name, text=content))
         return name

@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 
 class EventLog:
-    """The log of a run in one file; `events` are all complete ones, read when it is opened. One process
-    at a time may open it for `writing`, others may read. Raises StoreError if the file is damaged, or
+    """The log of a run in the file `path`; `events` are all complete ones, read when it is opened. One
+    process at a time may open it for `writing`, others may read. Raises StoreError if the file is damaged, or
     cannot be opened or locked."""
 
     def __init__(self, path: Path, *, writing: bool) -> None:
@@ -85,8 +85,8 @@ class EventLog:
 
 
 def first_event(path: Path) -> RunEvent | None:
-    """Returns the first event in a log file, which describes task and settings, without reading the rest.
-    None if the file cannot be read, or its first line is incomplete."""
+    """Returns the first event in the log file `path`, which describes task and settings, without reading the
+    rest. None if the file cannot be read, or its first line is incomplete."""
     try:
         with path.open("rb") as file:
             event_and_sum = lines.decode(file.readline().removesuffix(b"\n"), 0, "")
@@ -96,8 +96,8 @@ def first_event(path: Path) -> RunEvent | None:
 
 
 def open_locked(path: Path) -> BinaryIO:
-    """Opens a file for appending, unbuffered, and locks it until it is closed. Raises StoreError if another
-    process has it open for writing."""
+    """Opens the file `path` for appending, unbuffered, and locks it until it is closed. Raises StoreError if
+    another process has it open for writing."""
     try:
         file = path.open("ab", buffering=0)
     except OSError as error:

@@ -15,7 +15,7 @@ Slim = Callable[[RunEvent], RunEvent]
 
 
 class FollowedRun:
-    """A run that is read while another process writes it: its `events` so far, and its `files`. `slim`
+    """The run in `folder`, read while another process writes it: its `events` so far, and its `files`. `slim`
     returns a smaller copy of an event; these copies are kept, so that memory stays bounded. `damage` says
     what is wrong with the log, empty if nothing is. `update` must not be called from two threads at once."""
 

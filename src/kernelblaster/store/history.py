@@ -77,10 +77,9 @@ class History:
         return str((self._stopped or {}).get("why", ""))
 
     def state(self, writer: int | None) -> RunState:
-        """The state of the run. `writer` is the id of the process that works on it, None if none does (see
-        store/writer.py). With a writer it is "running". Otherwise it is "finished" if the search came to its
-        end, "stopped" if it ended before its limits (see `stopped`), and "interrupted" if its process was
-        lost."""
+        """The state of the run. `writer` is the id of the process that works on it, None if none does. With a
+        writer it is "running". Otherwise it is "finished" if the search came to its end, "stopped" if it
+        ended before its limits, and "interrupted" if its process was lost."""
         if writer is not None:
             return "running"
         if self.finished:
@@ -159,27 +158,27 @@ class History:
 
 
 def limit_of(about: Mapping[str, Any]) -> int | None:
-    """The most candidates that a search may judge, from the data of its run's first event; None without a
-    limit."""
+    """Returns the most candidates that a search may judge, from `about`, the data of its run's first event;
+    None without a limit."""
     limit = (about.get("search") or {}).get("evaluations")
     return None if limit is None or limit >= UNLIMITED else int(limit)
 
 
 def written_by_others(about: Mapping[str, Any]) -> bool:
-    """Whether an agent or a user's program writes the candidates of a run, so that there is no search to
-    stop, steer or resume; from the data of the run's first event."""
+    """Returns whether an agent or a user's program writes the candidates of a run, so that there is no search
+    to stop, steer or resume. `about` is the data of the run's first event."""
     return ((about.get("search") or {}).get("evaluations") or 0) >= UNLIMITED
 
 
 def why_of(verdict: dict[str, Any]) -> str:
-    """Why a recorded verdict is a failure, in a line; empty if the candidate is correct."""
+    """Returns in one line why the recorded `verdict` is a failure; empty if the candidate is correct."""
     return why(_outcome.validate_python(verdict["outcome"]))
 
 
 def conclusion(events: Sequence[RunEvent], kind: str) -> dict[str, Any] | None:
     """Returns the data of the latest event of this `kind`, which is a kind of event by which a search ends,
-    like "finished". None if there is none. None also if the search went on after it, as after its budget was
-    raised."""
+    like "finished". None if there is none. None also if the search was continued after that event, for
+    example because its budget was raised."""
     for event in reversed(events):
         if event.kind == kind:
             return event.data

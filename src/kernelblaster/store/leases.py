@@ -23,9 +23,9 @@ class LostWork(Record):
 
 
 class StoredLeases:
-    """`Leases` (fleet/leases.py) in a database. `scope` is the id of a run or bench; one process at a time
-    works on it. If that process is killed while devices are at work, their work counts as lost when the next
-    process opens the leases."""
+    """`Leases` (fleet/leases.py) in the database `store`. `scope` is the id of a run or bench; one process at
+    a time works on it. If that process is killed while devices are at work, their work counts as lost when
+    the next process opens the leases."""
 
     def __init__(self, store: StoreDatabase, scope: str) -> None:
         self._store = store

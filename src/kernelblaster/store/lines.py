@@ -22,10 +22,10 @@ _EARLIER = re.compile(rb"^([0-9a-f]{8}) ({.*})$")
 
 
 class RunEvent(Record):
-    """Something that happened in a run. `number` counts from 0; `kind` names the sort of event
-    ("evaluation", "steps"), and `key`, if not empty, is unique among those of one kind. `at` is in
-    seconds since 1970, for display only; `after` is in seconds since the process opened the log, by a
-    monotonic clock. Only the first event has `format` and `id`; the id identifies the run, whatever
+    """Something that happened in a run. `number` counts from 0; `kind` names the sort of event ("evaluation",
+    "steps"), and `key`, if not empty, is unique among those of one kind. `at` is in seconds since 1970, for
+    display only; `after` is in seconds since the process opened the log, by a monotonic clock. `data` is what
+    happened, as JSON data. Only the first event has `format` and `id`; the id identifies the run, whatever
     its folder is called."""
 
     number: int
@@ -47,8 +47,8 @@ def encode(event: RunEvent, before: str) -> tuple[bytes, str]:
 
 
 def check(line: bytes, before: str) -> tuple[bytes, str] | None:
-    """Returns (JSON, checksum) of a log line; None if the line is damaged. `before` is the checksum of the
-    line before it, "" for the first line."""
+    """Verifies the checksum of a log line, and returns (the line's JSON, the checksum); None if the line is
+    damaged. `before` is the checksum of the line before it, "" for the first line."""
     ending, earlier = _ENDING.search(line), _EARLIER.match(line)
     if ending:
         own, text = ending[1].decode(), line[: ending.start()] + b"}"

@@ -1,5 +1,5 @@
-"""The replay buffer: steps of earlier runs, with the evaluations before and after each, from which a search
-learns again."""
+"""The replay buffer: steps of earlier runs, with the evaluations before and after each, from which a later
+search learns once more."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ def samples(steps: Sequence[Step], evaluations: Mapping[str, Evaluation], floor_
 
 def earlier_samples(run: Run, knowledge: str, architecture: str) -> list[Sample]:
     """Returns the replay buffer of a run: steps of earlier runs that used the knowledge base named
-    `knowledge` on the same GPU `architecture`. Looked at are the five runs (REPLAYED) before this one in its
-    parent folder. The first call records which runs these are, so that the run uses the same ones when it is
-    continued. Runs that cannot be read are skipped."""
+    `knowledge` on the same GPU `architecture`. They are taken from the five runs (REPLAYED) before this one
+    in its parent folder. The first call records which runs these are, so that the run uses the same ones when
+    it is continued. Runs that cannot be read are skipped."""
     root = run.folder.parent
     names = [folder.name for folder in run_folders(root) if folder.name < run.name][-REPLAYED:]
     names = run.once("replay", "earlier", lambda: {"runs": names})["runs"]

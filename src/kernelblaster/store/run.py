@@ -92,7 +92,7 @@ class Run:
     @property
     def id(self) -> str:
         """The identity of the run, whatever its folder is called; a copy of the folder has the same. For runs
-        that were recorded without one, their name."""
+        of old versions, which recorded no id, it is their name."""
         return (self.events[0].id if self.events else None) or self.name
 
     @property
@@ -137,9 +137,10 @@ class Run:
 
     @property
     def caught_up(self) -> bool:
-        """A run that is continued first repeats the decisions that earlier processes recorded (events of the
-        kinds in DECISIONS), by asking `once` for each. False while it still does so; True once it decides
-        anew. Always True for a new run."""
+        """Whether the run has repeated all its recorded decisions. A run that is continued first repeats the
+        decisions that earlier processes recorded (events of the kinds in DECISIONS), by asking `once` for
+        each. The property is False while some of these are left, and True once new decisions are made. It is
+        always True for a new run."""
         return not self._ahead
 
     def _in_store(self, pointer: StorePointer, writing: bool) -> "tuple[DatabaseFiles, DatabaseLog]":
@@ -235,7 +236,7 @@ def begin_run(folder: Path, *, kept: SharedRuns | None = None, **about: Any) -> 
 
 
 def discard_unbegun(run: Run) -> bool:
-    """Closes and deletes a run that nothing has happened in yet: no model was asked, nothing judged, nothing
+    """Closes and deletes a run in which nothing has happened yet: no model was asked, nothing judged, nothing
     learned. Returns whether it was deleted. It is kept if its folder has files that are not the run's own."""
     own = {LOG, POINTER, STEERING, "files", "task.py", "task.cu", *LEASES}
     begun = {event.kind for event in run.events} - {"created", "task", "device"}
@@ -247,9 +248,9 @@ def discard_unbegun(run: Run) -> bool:
 
 
 def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
-    """Opens a run. `name` is its name under `root`, a unique prefix of that, or `last` for the latest run
-    there; or its folder anywhere. `writing`: to continue it; otherwise it is only read. Raises StoreError if
-    there is none, several match, or it is damaged."""
+    """Opens a run and returns it. `name` is its name under `root`, a unique prefix of that, `last` for the
+    latest run there, or the path of its folder anywhere. With `writing`, the run can be continued; otherwise
+    it is only read. Raises StoreError if there is none, several match, or it is damaged."""
     return Run(_folder_of(root, str(name)), writing=writing)
 
 

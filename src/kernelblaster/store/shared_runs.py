@@ -42,9 +42,9 @@ def _open(store: str) -> StoreDatabase:
 
 def fetch_run(store: str, name: str, folder: Path) -> Path:
     """Makes a folder for a run or bench that is in the shared store at `store`, so that it can be read and
-    continued on this machine. Returns the folder, which lies in `folder`. It holds a pointer to the run's
-    events; for a bench, also pointers to those of its runs. `name` is the id or the name of the run or bench.
-    Raises StoreError if there is none, or several have the name."""
+    continued on this machine. Returns the folder, which lies in `folder`. The folder has a pointer to the
+    run's events; for a bench, it also has pointers to the events of its runs. `name` is the id or the name of
+    the run or bench. Raises StoreError if there is none, or several have the name."""
     database = _open(store)
     runs = tables.runs
 

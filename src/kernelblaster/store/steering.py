@@ -75,8 +75,8 @@ class ReleaseTechnique(Record):
 
 
 class LeaveNote(Record):
-    """A request to a running search: show this text to the language model, in the questions of the next step
-    or, if `standing`, in all further ones. Without a model it is only recorded."""
+    """A request to a running search: show this `text` to the language model, in the questions of the next
+    step or, if `standing`, in all further ones. Without a model it is only recorded."""
 
     kind: Literal["note"] = "note"
     text: str = Field(min_length=1, max_length=LONGEST_NOTE)
@@ -102,7 +102,7 @@ class SteeringCommand(Record):
 def append_command(folder: Path, action: SteeringAction, by: str) -> SteeringCommand:
     """Asks the search in a run's `folder` for an `action`, and returns the request, which is on the disk
     (fsync) by then. `by` says who asks ("cli", "dashboard"). Raises StoreError if the folder holds no run,
-    cannot be written, or holds too many requests already."""
+    cannot be written, or its file of requests would exceed 4 MB (LARGEST_FILE)."""
     if not holds_run(folder):
         raise StoreError(f"{folder}: holds no run.")
     command = SteeringCommand(id=secrets.token_hex(8), at=time.time(), by=one_line(by)[:100], action=action)
@@ -126,7 +126,7 @@ def append_command(folder: Path, action: SteeringAction, by: str) -> SteeringCom
 
 def read_commands(folder: Path) -> tuple[list[SteeringCommand], list[str]]:
     """Returns (the requests in a run's `folder` in the order of appending, sentences about lines that are not
-    valid). A last line that is still being written is left out. Both are empty if nothing was asked."""
+    valid). If the last line is still being written, it is left out. Both are empty if nothing was asked."""
     path = folder / STEERING
     try:
         with path.open("rb") as file:
@@ -150,8 +150,8 @@ def read_commands(folder: Path) -> tuple[list[SteeringCommand], list[str]]:
 
 
 def describe_action(action: SteeringAction) -> str:
-    """A request to a running search in words for people, like `budget of 40 candidates` or `forbid
-    unrolling`."""
+    """Returns a request to a running search (`action`) in words for people, like `budget of 40 candidates` or
+    `forbid unrolling`."""
     match action:
         case StopSearch():
             return "stop"

@@ -24,10 +24,11 @@ class TailedLine(Generic[T]):
 
 
 class LogTail(Generic[T]):
-    """Follows a log: each call of `read` returns the complete lines that were appended since the last one.
-    `parse` makes a value from a line's JSON, and raises ValueError for a damaged line. `damage` says what is
-    wrong with the log, empty if nothing is; lines before the damage are returned all the same. If the file is
-    replaced or cut off, it is read from its beginning again; `begun` counts how often it was."""
+    """Follows the log in the file `path`: each call of `read` returns the complete lines that were appended
+    since the last one. `parse` makes a value from a line's JSON, and raises ValueError for a damaged line.
+    `damage` says what is wrong with the log, empty if nothing is; lines before the damage are returned all
+    the same. If the file is replaced or cut off, it is read from its beginning again; `begun` counts how
+    often it was."""
 
     def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:
         self._path = path
@@ -76,8 +77,8 @@ class LogTail(Generic[T]):
 
     @property
     def behind(self) -> bool:
-        """Whether `read` has left complete lines in the file, because it returns only so many at once; call
-        it again."""
+        """True if `read` has left complete lines in the file, because it returns at most about 1 MB at once,
+        and should be called again."""
         return self._seen is None and not self.damage
 
     def _taken(self, data: bytes) -> list[TailedLine[T]]:

@@ -1,5 +1,5 @@
 """Stores evaluations, in a folder or in a shared store (database). So a candidate that several searches of
-one task come upon is judged once."""
+one task try is judged once."""
 
 import hashlib
 import re
@@ -27,11 +27,12 @@ class VerdictKey(Record):
 
 
 class Verdicts(Protocol):
-    """Interface: evaluations by GPU, task and candidate. Once one is stored for a key, it is never
-    replaced."""
+    """Interface of a collection of stored evaluations, which are found by GPU, task and candidate
+    (`VerdictKey`). Once an evaluation is stored for a key, it is never replaced."""
 
     def get(self, key: VerdictKey) -> Evaluation | None:
-        """The evaluation kept for this GPU, task and candidate; None if there is none, or it is damaged."""
+        """Returns the evaluation that is kept for this GPU, task and candidate (`key`); None if there is
+        none, or it is damaged."""
         ...
 
     def keep(self, key: VerdictKey, evaluation: Evaluation) -> Evaluation:

@@ -12,7 +12,7 @@ LOCKS = Path("/proc/locks")
 
 def lock_holders() -> dict[tuple[int, int], int] | None:
     """Returns the ids of processes that hold exclusive file locks (flock), by (device number, inode) of the
-    locked file. None if the system does not tell. Processes of other containers are not seen."""
+    locked file. None if the system does not provide this. Processes of other containers are not seen."""
     try:
         text = LOCKS.read_text()
     except OSError:

@@ -25,10 +25,11 @@ TIES = 8  # how few different extremes there are among spikes: some are equal
 def arranged(
     pool: torch.Tensor, distribution: Distribution, rows: RowValues, generator: torch.Generator
 ) -> torch.Tensor:
-    """Returns the values of one piece of a floating-point tensor: `rows.size` values of the pool's type. They
-    are drawn from the sorted `pool`, then arranged or changed as `distribution` says. `rows` says where in
-    the tensor the piece lies. All random numbers come from `generator`. How many of them are drawn does not
-    depend on the pool's type, so a float16 and a float64 tensor get the same values from equal generators."""
+    """Returns values for one piece of a floating-point tensor: `rows.size` values of the pool's type. They
+    are drawn from the sorted `pool`, then arranged or changed as `distribution` (a kind of values) says.
+    `rows` says where in the tensor the piece lies. All random numbers come from `generator`. How many of them
+    are drawn does not depend on the pool's type, so a float16 and a float64 tensor get the same values from
+    equal generators."""
     drawn = _drawn(pool, rows, generator)
     if distribution in SAFE:
         return pool.index_select(0, _CHOICES[distribution](len(pool), rows, drawn, generator))
@@ -49,10 +50,11 @@ def whole(
     generator: torch.Generator,
     bound: int | None,
 ) -> torch.Tensor:
-    """Returns the values of one piece of an integer or boolean tensor, `rows.size` values of the pool's type.
-    They are drawn from the sorted `pool`; some distributions take only the lowest and the highest value of
-    the pool, or one value for all elements, or numbers that count up. With `bound`, all values are below it.
-    `rows` says where in the tensor the piece lies. All random numbers come from `generator`."""
+    """Returns values for one piece of an integer or boolean tensor, `rows.size` values of the pool's type.
+    They are drawn from the sorted `pool` as `distribution` (a kind of values) says; some distributions take
+    only the lowest and the highest value of the pool, or one value for all elements, or numbers that count
+    up. With `bound`, all values are below it. `rows` says where in the tensor the piece lies. All random
+    numbers come from `generator`."""
     drawn = _drawn(pool, rows, generator)
     values, low, high = pool.index_select(0, drawn), pool[0], pool[-1]
     if bound is not None:

@@ -27,7 +27,8 @@ CLASS = re.compile(r"^[^:].*[^:/\\]:[A-Za-z_]\w*$")  # file.py:Class, package.mo
 
 
 def suites_folder() -> Path:
-    """The folder of shipped suites: beside the sources in a checkout, inside the package when installed."""
+    """Returns the folder of shipped suites: in a checkout it lies next to the sources, in an installation
+    inside the package."""
     inside = Path(__file__).parent.parent / "suites"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "suites"
 
@@ -70,10 +71,10 @@ def names_one(name: str) -> bool:
 def load_task(
     name: str, dtype: Dtype | None = None, *, inputs: str | None = None, init: str | None = None
 ) -> Task:
-    """The one task that `name` stands for, with its signature and workloads derived. `dtype` is what floating
-    tensors are cast to; None keeps the file's types. `inputs` and `init` are example inputs and constructor
-    arguments as Python expressions, for a module whose file has none. Raises BadTask if there is no such
-    task, there are several, or it cannot be loaded."""
+    """Returns the task that `name` stands for, with its signature and workloads, which are derived from its
+    file. `dtype` is what floating tensors are cast to; None keeps the file's types. `inputs` and `init` are
+    example inputs and constructor arguments as Python expressions, for a module whose file has none. Raises
+    BadTask if there is no such task, there are several, or it cannot be loaded."""
     where, module = class_in(name)
     if module and Path(where).suffix not in (".py", ".pt2"):
         from kernelblaster.tasks.importable import imported_source
@@ -97,9 +98,9 @@ def class_in(name: str) -> tuple[str, str]:
 
 def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:
     """Returns the task in a .py, .cu or .pt2 file, with the name `name`. `dtype` is what floating tensors are
-    cast to (None: the file's own types; ignored for .cu). `wanted` may have `module`, `inputs` and `init`
-    (see `complete.CompletionRequest`), for a file that lacks them. Raises BadTask if the file is no task, nor
-    can be completed to one."""
+    cast to (None: the file's own types; ignored for .cu). `wanted` may have `module`, `inputs` and `init`:
+    the name of the class, example inputs and constructor arguments, for a file that lacks them. Raises
+    BadTask if the file is no task and cannot be completed to one."""
     if path.suffix == ".pt2":
         from kernelblaster.tasks.torch_programs import exported_source
 
@@ -139,9 +140,10 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
 
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """Returns the task in a Python text, with the name `name`; `path` names the text in messages. `dtype` and
-    `wanted` are as in `load_file`. The text is executed. Raises BadTask if it is no task, nor can be
-    completed to one."""
+    """Returns the task in the Python text `source`, with the name `name`; `path` names the text in messages.
+    `dtype` is what floating tensors are cast to (None: the text's own types). `wanted` may have `module`,
+    `inputs` and `init`: the name of the class, example inputs and constructor arguments, for a text that
+    lacks them. The text is executed. Raises BadTask if it is no task and cannot be completed to one."""
     import torch  # slow to import, so only where a module is really loaded
 
     from kernelblaster.tasks.complete import CompletionRequest, completed

@@ -50,9 +50,9 @@ class Extents:
 
 
 def extents(source: CudaSource, entry: Function) -> Extents:
-    """What the kernels of a CUDA source show about the pointers that `entry`, the launch function, passes to
-    them: how many elements each has, and whether it is read or written. Pointers that no kernel indexes are
-    not among the keys of `dims` in the result."""
+    """Returns what the kernels of a CUDA source show about the pointers that `entry`, the launch function,
+    passes to them: how many elements each has, and whether it is read or written. Pointers that no kernel
+    indexes are not among the keys of `dims` in the result."""
     cleared = set(_cleared(entry))
     inferred = Extents(written=cleared, changed=set(cleared))
     sizes = {p.name for p in entry.parameters if not p.pointer}

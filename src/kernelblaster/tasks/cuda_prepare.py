@@ -102,7 +102,7 @@ def in_own_lines(words: str, source: str) -> str:
 
 
 def launch_function(tree: CudaSource, path: str) -> Function:
-    """Returns the host function of a CUDA source that launches the kernels: the one called
+    """Returns the host function of the CUDA source `tree` that launches the kernels: the one called
     `launch_gpu_implementation`, else the only function that launches kernels and takes pointers. Raises
     BadTask, which names `path`, if there is none or more than one, if it takes PyTorch tensors, if it
     allocates device memory or copies between host and device, or if the source has a main()."""

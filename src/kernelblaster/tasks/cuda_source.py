@@ -21,9 +21,10 @@ Edit = tuple[int, int, str]  # begin, end, new text
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a function in a CUDA source. `pointer`: it is a pointer or an array. `kind` is its type
-    without `const`, and without the `*` if it is one pointer: "float" for `const float* x`, "float*" for
-    `float** x`. `const`: its type has that qualifier. `node` is its declaration in the parse tree."""
+    """A parameter called `name` of a function in a CUDA source. `pointer`: it is a pointer or an array.
+    `kind` is its type without `const`, and without the `*` if it is one pointer: "float" for `const float*
+    x`, "float*" for `float** x`. `const`: its type has that qualifier. `node` is its declaration in the parse
+    tree."""
 
     name: str
     kind: str
@@ -34,9 +35,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """The definition of a function in a CUDA source. `kernel`: it is `__global__`; `device`: it is
-    `__global__` or `__device__`. `node` is the whole definition in the parse tree, `body` the part in
-    braces."""
+    """The definition of a function in a CUDA source: its `name` and `parameters`. `kernel`: it is
+    `__global__`; `device`: it is `__global__` or `__device__`. `node` is the whole definition in the parse
+    tree, `body` the part in braces."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -147,31 +148,32 @@ def walk(root: Node, *types: str) -> Iterator[Node]:
 
 
 def replaced(node: Node, new: str) -> Edit:
-    """An edit (begin, end, new text) for `CudaSource.edited` that puts the text `new` in place of a node of
-    the syntax tree."""
+    """Returns an edit (begin, end, new text) for `CudaSource.edited` that puts the text `new` in place of a
+    node of the syntax tree."""
     return node.start_byte, node.end_byte, new
 
 
 def inserted(at: int, new: str) -> Edit:
-    """An edit (begin, end, new text) for `CudaSource.edited` that inserts the text `new` at the byte offset
-    `at`."""
+    """Returns an edit (begin, end, new text) for `CudaSource.edited` that inserts the text `new` at the byte
+    offset `at`."""
     return at, at, new
 
 
 def operator(node: Node) -> str:
-    """The operator of a unary or binary expression in the syntax tree, such as "<="; "" if it has none."""
+    """Returns the operator of `node`, a unary or binary expression in the syntax tree, such as "<="; "" if it
+    has none."""
     return text(node.child_by_field_name("operator"))
 
 
 def sides(node: Node) -> tuple[Node, Node] | None:
-    """The two operands of a binary expression, or target and value of an assignment; None for any other node
-    of the syntax tree."""
+    """Returns (left operand, right operand) if `node` is a binary expression, (target, value) if it is an
+    assignment; None for any other node of the syntax tree."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     return (left, right) if left is not None and right is not None else None
 
 
 def bare(node: Node) -> Node:
-    """The expression inside all parentheses and casts around it: `x` for `(float)(x)`."""
+    """Returns the expression `node` without the parentheses and casts around it: `x` for `(float)(x)`."""
     while True:
         inner: Node | None = None
         if node.type == "parenthesized_expression":
@@ -192,9 +194,9 @@ def _is_cast(name: str) -> bool:
 
 
 def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
-    """Returns the expressions for the extents x, y and z of `node`, the grid or the block of a launch. For a
-    plain number there is one. For a `dim3`, or a local variable of that type, there is one for each argument
-    of its constructor: [A, B] for `dim3 block(A, B)`."""
+    """Returns the expressions for the extents x, y and z of `node`, the grid or the block of a launch. If it
+    is a plain number, the list has only that. If it is a `dim3`, or a local variable of that type, the list
+    has the arguments of its constructor: [A, B] for `dim3 block(A, B)`."""
     shape = bare(node)
     if shape.type == "identifier":
         declared = _declared_shape(launch.caller.body, text(shape))
@@ -224,8 +226,8 @@ def _declared_shape(body: Node, name: str) -> Node | None:
 
 
 def declared_name(node: Node | None) -> str:
-    """Returns the name that a declarator (a node of the syntax tree) declares, without the signs of pointers,
-    references and arrays around it: "x" for `*x` and for `x[8]`. "" if it declares none."""
+    """Returns the name that a declarator (a node of the syntax tree) declares, without the symbols for
+    pointers, references and arrays: "x" for `*x` and for `x[8]`. "" if it declares none."""
     while node is not None and node.type not in ("identifier", "field_identifier"):
         below = node.child_by_field_name("declarator")
         node = below if below is not None else next(iter(node.named_children), None)

@@ -230,10 +230,10 @@ class UnequalSizes(ValueError):
 
 
 def workload_of(name: WorkloadName, signature: Signature, facts: Facts, shapes: Shapes) -> Workload:
-    """Returns the workload `name` at which the inputs have the shapes `shapes`; the module must accept these.
-    The shapes of parameters come from `facts`. Those of outputs are found by running the module of `facts` on
-    such inputs (`facts.probe`). Raises UnequalSizes if two dimensions that share a size in `signature`
-    differ."""
+    """Returns the workload `name` of a task with this `signature`, at which the inputs have the shapes
+    `shapes`; the module must accept these. The shapes of parameters come from `facts`. Those of outputs are
+    found by running the module of `facts` on such inputs (`facts.probe`). Raises UnequalSizes if two
+    dimensions that share a size in `signature` differ."""
     outputs = facts.probe.outputs(shapes)
     assert outputs is not None
     parameters = [shape for _, shape, _ in facts.parameters]

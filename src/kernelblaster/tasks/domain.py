@@ -1,4 +1,4 @@
-"""Finds which values a task's inputs accept beyond those that its file draws, by trying, once per task.
+"""Finds out by trying, once per task, which values a task's inputs accept beyond those that its file draws.
 
 `torch.rand` may stand for probabilities or for arbitrary numbers; a scalar may be a learning rate or a
 dimension. So the module is run on the host, in its own precision and in float64, with one thing changed: if
@@ -59,9 +59,9 @@ class Domain:
     cut_short: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
-        """True if the input tensor number `position` (from 0) may be filled with this kind of values. Kinds
-        that only choose among the file's own values are always accepted; others only if they were tried on
-        this input and accepted."""
+        """True if the input tensor number `position` (from 0) may be filled with the kind of values
+        `distribution`. Kinds that only choose among the file's own values are always accepted; others only if
+        they were tried on this input and accepted."""
         return distribution in SAFE or distribution in self.taken[position]
 
 

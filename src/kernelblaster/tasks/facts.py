@@ -141,8 +141,8 @@ def _quickest(runner: _Runner) -> Callable[[Shapes], Shapes | None]:
 
 
 def same_structure(one: Facts, other: Facts) -> bool:
-    """Whether two runs of a module, built with different constants, have equally many inputs, parameters and
-    outputs, with equal numbers of dimensions."""
+    """Returns whether two runs of a module, `one` and `other`, for which it was built with different
+    constants, have equally many inputs, parameters and outputs, with equal numbers of dimensions."""
 
     def ranks(facts: Facts) -> list[list[int]]:
         return [

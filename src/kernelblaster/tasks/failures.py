@@ -19,8 +19,8 @@ SHAPES = "makes a tensor whose size depends on values"
 def why_forward_failed(
     error: Exception, file: ModuleFile, module: torch.nn.Module, inputs: Sequence[Any]
 ) -> str:
-    """A sentence for the user on why forward() raised `error` for these inputs: the file with the line,
-    what happened, and where possible what to do about it."""
+    """Returns a sentence for the user on why forward() of `module` raised `error` for these inputs: the file
+    with the line, what happened, and where possible what to do about it."""
     location = f"{file.path}{_line(error, file)}"
     kind = type(error).__name__
     unbacked = "UserError" in kind or "GuardOnDataDependent" in kind

@@ -4,15 +4,16 @@ in every run. They must depend on every input, and the module must not write to 
 import torch
 
 from kernelblaster.records import Fitness, Task, Workload
+from kernelblaster.tasks.open_choices import OpenChoices
 from kernelblaster.tasks.reference import ModuleReference, open_reference
 from kernelblaster.tasks.values import fill, perturb
 
 
 def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
-    """Whether candidates can be judged for a task: the problems that were found (none: they can), and the
-    parameters that the output does not depend on. Runs the task's module several times at its smallest
-    workload, on the CPU unless `device` is given. CUDA-source tasks always pass here: they are checked when
-    their kernel is run."""
+    """Returns whether candidates can be judged for a task: the problems that were found (none if they can),
+    and the parameters on which the output does not depend. Runs the task's module several times at its
+    smallest workload, on the CPU unless `device` is given. CUDA-source tasks always pass here: they are
+    checked when their kernel is run."""
     if task.kind == "cuda":
         return Fitness()
     workload = task.small or min(task.workloads, key=lambda w: w.total_bytes(task.signature))
@@ -38,7 +39,10 @@ class _Check:
         """Run all checks and return what they found. Whether the output depends on inputs and parameters is
         checked only if nothing else is wrong."""
         self._fill(seed=1)
-        first, again = self._outputs(), self._outputs()
+        with OpenChoices() as chosen:
+            first = self._outputs()
+        chosen.of(first)
+        again = self._outputs()
         problems = self._written_inputs()
         problems += self._kept_state(first)
         if not _equal(first, again):
@@ -54,7 +58,12 @@ class _Check:
         if not problems:
             problems += self._unresponsive_inputs(first)
         insensitive = () if problems else self._unresponsive_parameters(first)
-        return Fitness(problems=tuple(problems), insensitive=insensitive)
+        return Fitness(
+            problems=tuple(problems),
+            insensitive=insensitive,
+            open_choices=tuple(sorted(chosen.used)),
+            unordered=chosen.unordered,
+        )
 
     def _fill(self, seed: int) -> None:
         """Fills all inputs with new random values like those that the task's file makes; equal seeds give

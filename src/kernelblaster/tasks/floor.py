@@ -94,10 +94,10 @@ def _gathered(table: torch.Tensor, result: torch.Tensor) -> float:
 
 def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
     """Returns the least bytes and floating-point operations that any implementation of `task` needs at its
-    primary workload (the sizes that are timed), counted on fake tensors. `certain_bytes` of the result leaves
-    out what an implementation might not read: inputs of operators that may read only a part, and parameters
-    that do not influence the outputs, according to `fitness`. For a CUDA source operations are not counted
-    (0)."""
+    primary workload (the sizes that are timed), counted on fake tensors (which have no values).
+    `certain_bytes` of the result leaves out what an implementation might not read: inputs of operators that
+    may read only a part, and parameters that do not influence the outputs, according to `fitness`. For a CUDA
+    source operations are not counted (0)."""
     workload = task.primary
     signature = task.signature
     outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)

@@ -69,13 +69,14 @@ def kept_going(where: str) -> Iterator[None]:
 
 
 def one_line_of(error: BaseException) -> str:
-    """An exception as one line for a message, "Type: message", the message cut at 300 characters."""
+    """Returns the exception `error` as one line for a message, "Type: message", the message cut at 300
+    characters."""
     return f"{type(error).__name__}: {one_line(_words(error))[:300]}".removesuffix(": ")
 
 
 def confinement_hint(error: BaseException) -> str:
-    """A sentence for the user that tells which options let a task read more files. It is for a
-    PermissionError of a task that is confined to its own folder; empty for other errors."""
+    """Returns a sentence for the user that names the options by which a task may read more files, if `error`
+    is a PermissionError of a task that is confined to its own folder; empty for other errors."""
     if not (isinstance(error, PermissionError) and settings().confined):
         return ""
     return (

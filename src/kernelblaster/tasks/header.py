@@ -33,8 +33,9 @@ STANDARD = re.compile(
 
 
 def c_arguments(signature: Signature) -> list[tuple[str, str]]:
-    """The arguments of a candidate's launch function before the stream, as (C type, name), in calling order:
-    outputs, inputs, parameters, sizes. Pointers to inputs and parameters are const."""
+    """Returns the arguments of a candidate's launch function for this `signature`, without the stream at the
+    end, as (C type, name), in calling order: outputs, inputs, parameters, sizes. Pointers to inputs and
+    parameters are const."""
     arguments = [(C_TYPES[t.dtype] + "*", t.name) for t in signature.outputs]
     for item in signature.inputs:
         if isinstance(item, Scalar):
@@ -47,21 +48,22 @@ def c_arguments(signature: Signature) -> list[tuple[str, str]]:
 
 
 def includes(code: str) -> str:
-    """Lines that include the CUDA headers a candidate may rely on. Those for half precision, which take
-    half of the compile time, are included only if `code` mentions their types."""
+    """Returns the `#include` lines of the CUDA headers on which a candidate may rely. Those for half
+    precision, which take half of the compile time, are included only if `code` mentions their types."""
     return INCLUDES + (HALF_INCLUDES if HALF.search(code) else "")
 
 
 def left_out(code: str) -> list[str]:
-    """Macros to define so that libstdc++'s special functions of C++17 (Bessel, zeta, ...) are not compiled
-    with `code`; that saves a quarter of nvcc's time. Empty if `code` may need the standard library: if it
-    names `std`, or includes headers that are neither C's nor CUDA's."""
+    """Returns macros to define so that libstdc++'s special functions of C++17 (Bessel, zeta, ...) are not
+    compiled with `code`; that saves a quarter of nvcc's time. Empty if `code` may need the standard library:
+    if it names `std`, or includes headers that are neither C's nor CUDA's."""
     return [] if STANDARD.search(code) else [SPECIAL_FUNCTIONS]
 
 
 def declaration(signature: Signature, title: str) -> str:
-    """The C declaration of `launch_gpu_implementation`, the function that a candidate must define, after a
-    comment with name, type, dimensions and role of each tensor; `title` is the first line of that comment."""
+    """Returns the C declaration of `launch_gpu_implementation`, the function that a candidate must define for
+    a task with this `signature`, after a comment with name, type, dimensions and role of each tensor; `title`
+    is the first line of that comment."""
     rows = [(t.name, t.dtype, f"[{', '.join(t.dims)}]", t.role) for t in signature.tensors]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"// {comment(title)}"]
@@ -80,10 +82,11 @@ def declaration(signature: Signature, title: str) -> str:
 
 
 def judge_header(signature: Signature, title: str, source: str) -> str:
-    """The text that is included before a candidate's `source`. It declares the candidate's launch function;
-    `title` is the first line of the comment above the declaration. It also defines
-    `kernelblaster_call(arguments, stream)`, where `arguments` is an array of the addresses of all arguments.
-    This calls the launch function. So KernelBlaster calls candidates of any signature in the same way."""
+    """Returns the text that is included before a candidate's `source`, for a task with this `signature`. It
+    declares the candidate's launch function; `title` is the first line of the comment above the declaration.
+    It also defines `kernelblaster_call(arguments, stream)`, where `arguments` is an array of the addresses of
+    all arguments. That function calls the launch function, so that KernelBlaster can call candidates of any
+    signature in the same way."""
     arguments = c_arguments(signature)
     declared = declaration(signature, title)
     unpacked = [f"*({kind}*)arguments[{i}]" for i, (kind, _) in enumerate(arguments)]

@@ -10,9 +10,9 @@ from kernelblaster.tasks.local_modules import with_package
 
 
 def imported_source(module: str, name: str) -> str:
-    """A Python text that imports the class `name` from `module`. Local modules, found below the working
-    folder, are embedded in the text; installed ones are imported when it runs. Raises BadTask if there
-    is no such module."""
+    """Returns a Python text that imports the class `name` from `module`. Local modules, found below the
+    working folder, are embedded in the text; installed ones are imported when it runs. Raises BadTask if
+    there is no such module."""
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:

@@ -23,10 +23,11 @@ AGREE = 1e-5  # relative to the largest value: more than another order of summat
 def independent_sizes(
     signature: Signature, workload: Workload, inputs: Sequence[torch.Tensor], run: Run, rng: Random
 ) -> tuple[str, ...]:
-    """Returns the names of the independent sizes: an output at an index along such a size depends only on
-    inputs at the same index. This holds for all of them together, too. Only free sizes (those that the task
-    lets vary) with an extent above 1 are tried. To try them, `run` runs the reference on parts of `inputs`,
-    whose sizes are those of `workload`; `rng` draws the indices. Empty if `run` refuses the inputs."""
+    """Returns the names of the independent sizes of a task with this `signature`: an output at an index along
+    such a size depends only on inputs at the same index. This also holds if indices along several of these
+    sizes are chosen at once. Only free sizes (those that the task lets vary) with an extent above 1 are
+    tried. To try them, `run` runs the reference on parts of `inputs`, whose sizes are those of `workload`;
+    `rng` draws the indices. Empty if `run` refuses the inputs."""
     free = {size.name for size in signature.sizes if size.kind == "free"}
     names = [name for name in workload.sizes if name in free and _may_be(signature, workload, name)]
     outputs = run(workload, list(inputs)) if names else None

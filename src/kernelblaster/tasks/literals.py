@@ -14,8 +14,8 @@ BESIDE_MARK = "# --- the file itself ---"
 
 
 def literals_of(source: str) -> list[int]:
-    """The integers written out in a Python source that may be sizes of tensors: the distinct literals from 4
-    on (LEAST), the largest first."""
+    """Returns the integers written out in a Python source that may be sizes of tensors: the distinct literals
+    from 4 on (LEAST), the largest first."""
     values = {node.value for node in ast.walk(ast.parse(source)) if _is_size(node)}  # type: ignore[attr-defined]
     return sorted(values, reverse=True)
 

@@ -34,8 +34,9 @@ sys.meta_path.insert(0, _Beside())
 
 
 def with_local_modules(source: str, path: Path) -> str:
-    """The source of the file at `path`, preceded by the sources of the local modules that it imports,
-    directly or through others, and by code that makes them importable. Unchanged if it imports none."""
+    """Returns `source`, the text of the file at `path`, preceded by the sources of the local modules that it
+    imports, directly or through others, and by code that makes them importable. Unchanged if it imports
+    none."""
     folder = path.resolve().parent
     package = _package_of(folder)
     modules = _LocalModules(folder, package)

@@ -50,7 +50,8 @@ class Executed:
 class ModuleFile:
     """A task's Python file, executed: builds its module and its inputs. `source` is its text, `path` its name
     in messages. Inside `replaced`, some of its constants and literals have other values (`replacements`),
-    which gives other sizes. Raises BadTask if it fails, or lacks Model, get_inputs or get_init_inputs."""
+    which gives other sizes. Raises BadTask if the file's code fails, or if it lacks Model, get_inputs or
+    get_init_inputs."""
 
     def __init__(self, source: str, path: str) -> None:
         self.source = source
@@ -125,8 +126,8 @@ class ModuleFile:
             self._executed, self.replacements = before, replaced_before
 
     def replace(self, constants: Mapping[str, int]) -> None:
-        """Gives integers of the file other values for good. Keys of `constants` as in `replaced`: names of
-        constants, or digits for integer literals."""
+        """Gives integers of the file other values for good. A key of `constants` is the name of a
+        module-level constant, or digits: "784" stands for every integer literal 784 of the file."""
         literals = {int(key): value for key, value in constants.items() if key.isdigit()}
         if literals:
             self._executed = self._with_literals(literals)
@@ -143,15 +144,16 @@ class ModuleFile:
         return self._others[key]
 
     def init_inputs(self) -> Any:
-        """What get_init_inputs() returns: arguments of the constructor, a list, or a dict by name."""
+        """Returns what get_init_inputs() of the file returns: the arguments of the constructor, as a list, or
+        as a dict by name."""
         return self._guarded("get_init_inputs() failed", self._namespace["get_init_inputs"])
 
     def build(self) -> torch.nn.Module:
-        """A new module, as KernelBench builds it: in the training mode that the file sets, with the present
-        random seed. Inside FakeTensorMode its tensors are fake. If the constructor fails on fake tensors, it
-        is run with real ones, and these are replaced by fake ones afterwards. Tensors that the module keeps
-        in plain attributes become buffers, so that a candidate receives them. Raises BadTask if the
-        constructor fails."""
+        """Builds and returns a new module, as KernelBench does: in the training mode that the file sets, with
+        the present random seed. Inside FakeTensorMode its tensors are fake. If the constructor fails on fake
+        tensors, it is run with real ones, and these are replaced by fake ones afterwards. Tensors that the
+        module keeps in plain attributes become buffers, so that a candidate receives them. Raises BadTask if
+        the constructor fails."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()
@@ -162,8 +164,8 @@ class ModuleFile:
         return self._with_or_without_values("Model could not be built", make, _without_values)
 
     def given_inputs(self) -> Any:
-        """What get_inputs() returns or yields: a list, a tuple or a dict. Inside FakeTensorMode its
-        tensors are fake. Raises BadTask if it fails or returns anything else."""
+        """Returns what get_inputs() of the file returns or yields: a list, a tuple or a dict. Inside
+        FakeTensorMode its tensors are fake. Raises BadTask if it fails or returns anything else."""
 
         def leave_out(values: Any, bare: Bare) -> Any:
             return pytree.tree_map_only(torch.Tensor, bare, values)
@@ -179,8 +181,8 @@ class ModuleFile:
         return values
 
     def inputs(self) -> list[Any]:
-        """The inputs as a list of tensors and numbers. Raises BadTask if there is anything else among
-        them."""
+        """Returns the inputs that get_inputs() makes, as a list of tensors and numbers. Raises BadTask if
+        there is anything else among them."""
         values = self.given_inputs()
         for position, value in enumerate(values):
             if not isinstance(value, torch.Tensor | int | float | bool):
@@ -237,16 +239,16 @@ class ModuleFile:
 
 
 def c_name(name: str) -> str:
-    """A Python name, dotted or not, as a C identifier: characters other than ASCII letters, digits and
-    underscores become underscores, and one that begins with a digit gets an underscore before it, such as
+    """Returns a Python name, dotted or not, as a C identifier: characters other than ASCII letters, digits
+    and underscores become underscores, and one that begins with a digit gets an underscore before it, such as
     `_0_weight` for the `0.weight` of an nn.Sequential."""
     safe = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"_{safe}" if safe[:1].isdigit() else safe
 
 
 def parameter_c_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """The names of parameters and buffers as C identifiers that differ from each other, from those in `taken`
-    and from C++'s keywords: one that would not gets `_parameter` at its end."""
+    """Returns the names of parameters and buffers as C identifiers that differ from each other, from those in
+    `taken` and from C++'s keywords: one that would not gets `_parameter` at its end."""
     used = {*taken, *RESERVED}
     made = []
     for name in names:

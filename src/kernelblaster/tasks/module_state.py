@@ -29,8 +29,8 @@ def parameter_names(module: torch.nn.Module) -> list[str]:
 
 
 def dtype_name(dtype: torch.dtype) -> Dtype:
-    """The name of a torch type without "torch.", such as "float32". Raises BadTask for types that tasks do
-    not support."""
+    """Returns the name of the torch type `dtype` without "torch.", such as "float32". Raises BadTask for
+    types that tasks do not support."""
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
         known = ", ".join(DTYPE_BYTES)
@@ -42,22 +42,22 @@ def dtype_name(dtype: torch.dtype) -> Dtype:
 
 
 def cast_of(task: Task) -> torch.dtype | None:
-    """The torch type that all floating tensors of the task are cast to; None if they keep the types of the
-    task's file."""
+    """Returns the torch type to which all floating tensors of the task are cast; None if they keep the types
+    of the task's file."""
     return getattr(torch, task.cast) if task.cast else None
 
 
 def cast(value: Any, dtype: torch.dtype | None) -> Any:
-    """`value` cast to `dtype` if it is a floating tensor; anything else unchanged, and everything if `dtype`
-    is None."""
+    """Returns `value` cast to `dtype` if it is a floating tensor; anything else unchanged, and everything if
+    `dtype` is None."""
     if dtype is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.to(dtype)
     return value
 
 
 def convert(module: torch.nn.Module, dtype: torch.dtype | None) -> torch.nn.Module:
-    """The module, changed in place: floating parameters and buffers cast to `dtype` (unless it is None;
-    unlike `Module.to`, also on fake tensors), and gradients switched off."""
+    """Returns the module, which is changed in place: floating parameters and buffers cast to `dtype` (unless
+    it is None; unlike `Module.to`, also on fake tensors), and gradients switched off."""
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
             if parameter is not None and parameter.is_floating_point():

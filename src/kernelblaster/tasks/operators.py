@@ -50,8 +50,9 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
-        """Called after each PyTorch operator `func` with its arguments and result; clears `pointwise` if it
-        is not elementwise, and sets `converts` if it turns floating values into integers."""
+        """Called after each PyTorch operator `func` with its arguments (`args`, `kwargs`) and result; clears
+        `pointwise` if it is not elementwise, and sets `converts` if it turns floating values into
+        integers."""
         name = func.overloadpacket.__name__
         self.converts |= name in PLACES
         if name == "_to_copy" and isinstance(result, torch.Tensor):

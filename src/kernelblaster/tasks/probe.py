@@ -38,9 +38,9 @@ class Probe:
         self._seen: dict[Shapes, Shapes | None] = {}
 
     def outputs(self, shapes: Shapes) -> Shapes | None:
-        """The module's output shapes for these input shapes. None if it refuses them, if an output would be
-        empty, or if the number of outputs or their ranks differ from those at the base shapes. Each shape is
-        tried once and then remembered."""
+        """Returns the module's output shapes for the input shapes `shapes`. None if it refuses them, if an
+        output would be empty, or if the number of outputs or their ranks differ from those at the base
+        shapes. Each shape is tried once and then remembered."""
         if shapes not in self._seen:
             result = self._run(shapes)
             empty = result is not None and any(0 in shape for shape in result)
@@ -68,10 +68,10 @@ class Probe:
         return self.outputs(tuple(tuple(shape) for shape in changed)) is not None
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
-        """Every free size (dimensions that the module lets vary), in the order of the inputs' dimensions.
-        Dimensions of equal extent are tried together, since they may share a size. `equal_elsewhere` can rule
-        that out: it has the input shapes of the same module built with other constants, and dimensions whose
-        extents differ there are not tried together. None: not known."""
+        """Returns every free size (dimensions that the module lets vary), in the order of the inputs'
+        dimensions. Dimensions of equal extent are tried together, since they may share a size.
+        `equal_elsewhere` can rule that out: it has the input shapes of the same module built with other
+        constants, and dimensions whose extents differ there are not tried together. None: not known."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
         sizes: list[FreeSize] = []
         while pending:
@@ -130,7 +130,7 @@ def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
 
 
 def alternatives(value: int) -> list[int]:
-    """Which extents to try instead of `value` to see whether a dimension can vary, in this order: 1 and 2
+    """Returns extents to try instead of `value`, to see whether a dimension can vary, in this order: 1 and 2
     more, 1 less, 4, 8 and 16 more, then double and half. All are positive."""
     wishes = [value + d for d in (1, 2, -1, 4, 8, 16)] + [value * 2, value // 2]
     return [w for w in dict.fromkeys(wishes) if w > 0 and w != value]
@@ -168,6 +168,6 @@ def tiny_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def small_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try for a free size in the small workload, which the emulator runs, best first: below the
-    size's value, at most 128, first ones that are not powers of two. `position` is unused."""
+    """Returns values to try for a free size in the small workload, which the emulator runs, best first: below
+    the size's value, at most 128, first ones that are not powers of two. `position` is unused."""
     return [v for v in (17, 9, 24, 16, 12, 8, 5, 4, 3, 2, 32, 48, 64, 128) if v < size.value]

@@ -63,8 +63,8 @@ class ModuleReference:
         self.pools = [pool_of(value, tensor, workload) for value, tensor in pairs]
 
     def on_host(self) -> "ModuleReference":
-        """A new reference with the same module, pools and scalars in host memory. There a failed assertion
-        raises an exception; on a GPU it would make the device unusable."""
+        """Returns a new reference with the same module, pools and scalars in host memory. There a failed
+        assertion raises an exception; on a GPU it would make the device unusable."""
         return ModuleReference(self.task, self._construction, torch.device("cpu"), donor=self)
 
     def at_primary(self, scalars: Sequence[Any]) -> "ModuleReference":
@@ -96,9 +96,9 @@ class ModuleReference:
             self._scalars = before
 
     def bind(self, parameters: list[torch.Tensor]) -> None:
-        """Makes the module use these tensors as its parameters, without a copy. They are in the order of
-        `state_of`, in which a candidate receives them. Buffers are copied, since a module in training mode
-        writes into them."""
+        """Makes the module use these tensors as its parameters, without a copy. They are given in the order
+        in which a candidate receives them (that of `state_of`). Buffers are copied, since a module in
+        training mode writes into them."""
         self._own_memory = False
         for (owner, name), value in zip(self._slots, parameters, strict=True):
             if name in owner._parameters:
@@ -109,9 +109,9 @@ class ModuleReference:
                 owner._buffers[name] = value.clone()
 
     def copy_in(self, parameters: list[torch.Tensor]) -> None:
-        """Copies values of parameters and buffers, in the order of `state_of`, into memory that belongs to
-        the module. This memory is allocated by the first call after `bind`; later calls write to the same
-        addresses."""
+        """Copies values of parameters and buffers, given in the order in which a candidate receives them,
+        into memory that belongs to the module. This memory is allocated by the first call after `bind`; later
+        calls write to the same addresses."""
         if not self._own_memory:
             self.bind([value.clone() for value in parameters])
             for module in self._module.modules():
@@ -126,9 +126,9 @@ class ModuleReference:
                 own.copy_(value)
 
     def run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The module's outputs, a flat list of contiguous tensors in the order of the signature, for these
-        input tensors, with the scalars of the file (or of `with_scalars`) and the parameters that were bound
-        last."""
+        """Runs the module on the tensors `inputs`, with the scalars of the file (or of `with_scalars`) and
+        the parameters that were bound last. Returns its outputs, a flat list of contiguous tensors in the
+        order of the signature."""
         given = iter(inputs)
         arguments = [next(given) if value is None else value for value in self._scalars]
         return call_module(self._module, arguments)
@@ -159,8 +159,8 @@ class ModuleReference:
 
     @property
     def state(self) -> list[torch.Tensor]:
-        """The module's present parameters and buffers, in the order of `state_of`, which is the order in
-        which a candidate receives them."""
+        """The module's present parameters and buffers, in the order in which a candidate receives them (that
+        of `state_of`)."""
         return [tensor.detach() for tensor in state_of(self._module).values()]
 
     def functional(self) -> torch.nn.Module:

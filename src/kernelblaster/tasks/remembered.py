@@ -35,10 +35,11 @@ class RememberedResults:
         self._known: dict[Any, Any] = {}
 
     def of(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Returns what the operator `func` returns for these arguments. If it was run before on operands of
-        the same shapes and types, it is not run again. The result is then a new tensor like the earlier one;
-        or the first operand, for an operator that writes to that (`relu_`). The operator is always run if an
-        operand is not on the meta device (it has values), or if the arguments cannot be looked up."""
+        """Returns what the operator `func` returns for the arguments `args` and `kwargs`. If it was run
+        before on operands of the same shapes and types, it is not run again. The result is then a new tensor
+        like the earlier one, or, for an operator that writes to its first operand (`relu_`), that operand.
+        The operator is always run if an operand is not on the meta device (it has values), or if the
+        arguments cannot be looked up."""
         try:
             key = func, _like(args), _like(kwargs)
             known = self._known.get(key)

@@ -25,9 +25,9 @@ class RowValues:
 
     @cached_property
     def position(self) -> torch.Tensor:
-        """The flat index in the whole tensor of each element of the piece (`size` integers): int32 where that
-        suffices, which is faster, else int64. Convert it with `long()` before multiplying it, if the product
-        may exceed int32."""
+        """The flat index in the whole tensor of each element of this piece of it (`size` integers): int32
+        where that suffices, which is faster, else int64. Convert it with `long()` before multiplying it, if
+        the product may exceed int32."""
         dtype = torch.int32 if prod(self.shape) < 1 << 31 else torch.int64
         return torch.arange(self.start, self.start + self.size, device=self.device, dtype=dtype)
 
@@ -53,35 +53,36 @@ class RowValues:
 
     @cached_property
     def along(self) -> torch.Tensor:
-        """For each element of the piece its index within its row, from 0."""
+        """For each element of this piece of a tensor its index within its row, from 0."""
         return self.coordinate(self.axis)
 
     def coordinate(self, axis: int) -> torch.Tensor:
-        """For each element of the piece its index along the tensor's axis `axis`; zeros if the tensor is a
-        scalar."""
+        """Returns for each element of this piece of a tensor its index along the tensor's axis `axis`; zeros
+        if the tensor is a scalar."""
         if not self.shape:
             return torch.zeros_like(self.position)
         return self.position // prod(self.shape[axis + 1 :]) % self.shape[axis]
 
     @cached_property
     def row(self) -> torch.Tensor:
-        """For each element of the piece the number of the row that it is in, from 0 to `count` - 1."""
+        """For each element of this piece of a tensor the number of the row that it is in, from 0 to `count` -
+        1."""
         return self.position // (self._stride * self.extent) * self._stride + self.position % self._stride
 
     def rng(self, purpose: str) -> Random:
-        """A new generator that depends on the seed and on `purpose` only: equal for all pieces of the
-        tensor, and independent of those for other purposes."""
+        """Returns a new random generator that depends on the seed and on `purpose` only: equal for all pieces
+        of the tensor, and independent of those for other purposes."""
         return Random(f"{self.seed} {purpose}")
 
     @cached_property
     def hashed(self) -> torch.Tensor:
-        """For each element of the piece a pseudo-random integer from 0 to 2^30 - 1, equal for all elements of
-        a row and different for other rows and seeds."""
+        """For each element of this piece of a tensor a pseudo-random integer from 0 to 2^30 - 1, equal for
+        all elements of a row and different for other rows and seeds."""
         return hashed_numbers(self.row, self.rng("hash"))
 
     def scattered(self, purpose: str, *, pairs: bool = False) -> torch.Tensor:
-        """For each element a pseudo-random number below 2^30 that depends on its flat index, the seed and
-        `purpose`. With `pairs`, elements 2i and 2i+1 get the same number."""
+        """Returns for each element of this piece of a tensor a pseudo-random number below 2^30 that depends
+        on its flat index, the seed and `purpose`. With `pairs`, elements 2i and 2i+1 get the same number."""
         return hashed_numbers(self.position // 2 if pairs else self.position, self.rng(purpose))
 
     @property
@@ -98,10 +99,11 @@ def hashed_numbers(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
 
 
 def in_beginning(rows: RowValues) -> torch.Tensor:
-    """Returns a mask over the elements of the piece. Some of the tensor's axes longer than 1 are chosen: all,
-    if there are at most two, else some that the seed draws. An element is True if its index is below a limit
-    along at least one of these axes. The limit is drawn for each axis: 1, 2, 4, 32, 64, a number up to an
-    eighth of the axis, or 10 to 50 % of it; never more than half of the axis."""
+    """Returns a boolean mask over the elements of the piece of a tensor that `rows` describes. Some of the
+    tensor's axes longer than 1 are chosen: all, if there are at most two, else some that the seed draws. An
+    element is True if its index is below a limit along at least one of these axes. The limit is drawn for
+    each axis: 1, 2, 4, 32, 64, a number up to an eighth of the axis, or 10 to 50 % of it; never more than
+    half of the axis."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
     if len(wide) > 2:
@@ -117,6 +119,7 @@ def in_beginning(rows: RowValues) -> torch.Tensor:
 
 
 def in_padding(rows: RowValues) -> torch.Tensor:
-    """Returns a mask over the elements of the piece: True from a pseudo-random index of each row on, to the
-    row's end. The index is at least 1, so the first element of a row is never in the padding."""
+    """Returns a boolean mask over the elements of the piece of a tensor that `rows` describes: True from a
+    pseudo-random index of each row on, to the row's end. The index is at least 1, so the first element of a
+    row is never in the padding."""
     return rows.along >= rows.hashed % rows.extent + 1

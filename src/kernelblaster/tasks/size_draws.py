@@ -200,17 +200,19 @@ class SizeDraws:
         return workload
 
     def of(self, *kinds: Kind) -> list[Workload]:
-        """The workloads in the pool that were drawn in one of these ways (`kinds`, see `Kind`)."""
+        """Returns the workloads in the pool that were drawn in one of these ways (`kinds`: larger, one size
+        very long, powers of two, and others that `Kind` lists)."""
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
-        """The pool's workloads in which the size named `size` is larger than in the base workload, a little
-        (kind `above`) or far (kind `long`)."""
+        """Returns the pool's workloads in which the size named `size` is larger than in the base workload, up
+        to twice as large (kind `above`) or up to 16 times (kind `long`; 8 times if the base is a small
+        workload)."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
     def stretched(self, size: str) -> list[Workload]:
-        """The pool's workloads in which the size named `size` is larger than in the primary workload and all
-        other sizes are 1 to 3 (the kind `stretched`)."""
+        """Returns the pool's workloads in which the size named `size` is larger than in the primary workload
+        and all other sizes are 1 to 3 (the kind `stretched`)."""
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
@@ -364,7 +366,7 @@ class SizeDraws:
 
 
 def most_read_bytes(task: Task) -> int:
-    """The most bytes that all inputs and parameters of a task may take together at any workload that
+    """Returns the most bytes that all inputs and parameters of a task may take together at any workload that
     candidates are judged at. That is more than they take at the primary one, since drawn sizes may be
     larger."""
     read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)

@@ -22,11 +22,11 @@ _FOUND: dict[tuple[str, str, torch.dtype | None], dict[str, int] | None] = {}
 
 
 def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | None:
-    """Smaller values for the file's constants (by name) and integer literals (by their digits), to be given
-    to `ModuleFile.replaced`. With these, the module is small enough for the emulator. The file's dict SMALL
-    is used if there is one. Otherwise they are found by shrinking its named constants, then its literals, and
-    the result of the search is remembered. Returns the file's own values if these are small already, None if
-    nothing was found. Floating tensors are cast to `dtype` (None: as they are)."""
+    """Returns smaller values for the file's constants (by name) and integer literals (by their digits), to be
+    given to `ModuleFile.replaced`. With these, the module is small enough for the emulator. The file's dict
+    SMALL is used if there is one. Otherwise they are found by shrinking its named constants, then its
+    literals, and the result of the search is remembered. Returns the file's own values if these are small
+    already, None if nothing was found. Floating tensors are cast to `dtype` (None: as they are)."""
     declared = file.declared_small
     if declared is not None:
         return declared
@@ -37,10 +37,10 @@ def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | 
 
 
 def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> Facts | None:
-    """Shapes and types of the module built with the smaller constants of `find_small`, found by really
-    running it on the CPU; None if there are no such constants. Raises BadTask if its tensors differ in number
-    or rank from those of `primary`, the facts of the module as the file builds it. Floating tensors are cast
-    to `dtype` (None: as they are)."""
+    """Returns the shapes and types of the module built with the smaller constants of `find_small`, found by
+    really running it on the CPU; None if there are no such constants. Raises BadTask if its tensors differ in
+    number or rank from those of `primary`, the facts of the module as the file builds it. Floating tensors
+    are cast to `dtype` (None: as they are)."""
     constants = find_small(file, dtype)
     if constants is None:
         return None

@@ -25,9 +25,9 @@ def _decoded(text, dtype, shape):
 def drawn(tensor: torch.Tensor, extents: Iterable[int] = (), *, exact: bool = False) -> str:
     """Returns a Python expression that makes a tensor of the shape and type of `tensor`. Its values are
     random with a similar distribution or, with `exact`, equal to those of `tensor`. Integers may be indices
-    into other tensors, whose sizes are `extents`. They are drawn below one of these if their largest value is
-    just below it, otherwise up to their largest value. The expression may call `_like` and `_decoded`, whose
-    definitions are the texts LIKE and DECODED of this module."""
+    into other tensors, whose sizes are `extents`. If the largest integer in `tensor` is just below one of
+    these extents, integers are drawn below that extent; otherwise up to the largest integer. The expression
+    may call `_like` and `_decoded`, whose definitions are the texts LIKE and DECODED of this module."""
     value = tensor.detach().cpu()
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.numel() == 0 or bool((value == value.reshape(-1)[0]).all()):

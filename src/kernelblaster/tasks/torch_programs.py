@@ -57,9 +57,9 @@ def original_of(module: Any) -> Any:
 def call_of(
     module: torch.nn.Module, inputs: Sequence[Any] | Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call of the module with these example inputs, as (positional ones, named ones).
-    Named ones are in the order of forward()'s parameters, whatever their order in the dict. Raises BadTask if
-    `inputs` is a tensor instead of a list of tensors."""
+    """Returns the arguments of a call of the module with these example inputs, as (positional ones, named
+    ones). Named ones are in the order of forward()'s parameters, whatever their order in the dict. Raises
+    BadTask if `inputs` is a tensor instead of a list of tensors."""
     if isinstance(inputs, torch.Tensor) or not isinstance(inputs, Mapping | Iterable):
         raise BadTask("example inputs are a list, or a dict by name: inputs=[x], not inputs=x.")
     if not isinstance(inputs, Mapping):
@@ -85,9 +85,9 @@ def _apart(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any
 
 
 def exported_code(module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
-    """What a module does in its present mode when it is called with `arguments` (positional) and `named`, as
-    text: two modules of the same text and the same parameters compute the same. Raises BadTask if
-    torch.export cannot export it."""
+    """Returns as text what a module computes in its present mode when it is called with `arguments`
+    (positional) and `named`: two modules of the same text and the same parameters compute the same. Raises
+    BadTask if torch.export cannot export it."""
     program = _exported(module, arguments, named, type(module).__name__)
     return f"{program.graph_module.code}\n{program.graph_signature}"
 

@@ -33,10 +33,10 @@ class ValuePool:
 
 
 def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePool:
-    """A pool with the values of `value`, the tensor's example in the file; a random sample of 262,144 of them
-    (POOL) if it has more. If it is a single floating-point number, the pool has values from half of it to
-    itself, since one value would not show whether a kernel reads it. `workload` gives the sizes at which the
-    example was made."""
+    """Returns a pool with the values of `value`, the example of the input or parameter `tensor` in the file;
+    a random sample of 262,144 of them (POOL) if it has more. If it is a single floating-point number, the
+    pool has values from half of it to itself, since one value would not show whether a kernel reads it.
+    `workload` gives the sizes at which the example was made."""
     flat = value.reshape(-1)
     if flat.numel() == 1 and flat.is_floating_point():
         flat = flat * torch.linspace(0.5, 1, ALONE, device=flat.device, dtype=flat.dtype)
@@ -49,9 +49,9 @@ def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePoo
 
 
 def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) -> ValuePool:
-    """A pool of values of type `dtype` on `device` for the distribution that a CUDA source declares, `text`:
-    "normal" (standard), "uniform" (0 to 1), "positive" (0.1 to 2), "bool", or "below N" for integers from 0,
-    where N is a number or the name of a size."""
+    """Returns a pool of values of type `dtype` on `device` for the distribution that a CUDA source declares,
+    `text`: "normal" (standard), "uniform" (0 to 1), "positive" (0.1 to 2), "bool", or "below N" for integers
+    from 0, where N is a number or the name of a size."""
     if text.startswith("below"):
         bound = text.removeprefix("below ").strip()
         top = int(bound) if bound.isdigit() else POOL
@@ -93,8 +93,8 @@ def fill(
 
 
 def equalize(tensors: list[torch.Tensor]) -> None:
-    """Copy the values of the first floating tensor of each shape to all other floating tensors of that shape,
-    in place."""
+    """Makes floating tensors of equal shape equal, in place: copies the values of the first one of each shape
+    in `tensors` to all others of that shape."""
     first: dict[tuple[int, ...], torch.Tensor] = {}
     for tensor in tensors:
         if tensor.is_floating_point():
@@ -104,10 +104,10 @@ def equalize(tensors: list[torch.Tensor]) -> None:
 
 
 def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
-    """Writes random values near those of `original`, a parameter of the module, into `target`. With
-    `strength` 1 they are moved by about half of the standard deviation of `original`, with 2 by twice as
-    much. If all values of `original` are positive, each is multiplied by a random positive factor instead, so
-    all stay positive. Integers are copied unchanged; `shuffle` permutes those."""
+    """Writes random values near those of `original`, a parameter of the module, into `target`; `seed`
+    determines them. With `strength` 1 they are moved by about half of the standard deviation of `original`,
+    with 2 by twice as much. If all values of `original` are positive, each is multiplied by a random positive
+    factor instead, so all stay positive. Integers are copied unchanged; `shuffle` permutes those."""
     generator = torch.Generator(target.device).manual_seed(seed)
     if not original.is_floating_point():
         target.copy_(original)
@@ -123,8 +123,9 @@ def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: f
 
 
 def shuffle(target: torch.Tensor, original: torch.Tensor, seed: int) -> None:
-    """Writes the elements of `original`, a parameter of the module, into `target` in a random order. This is
-    for integer parameters: no values other than their own are known to be valid."""
+    """Writes the elements of `original`, a parameter of the module, into `target` in a random order,
+    determined by `seed`. This is for integer parameters: no values other than their own are known to be
+    valid."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(original.numel(), generator=generator).to(original.device)
     target.copy_(original.reshape(-1)[order].view(original.shape))

@@ -37,9 +37,10 @@ Number = float | int | bool
 
 @dataclass(frozen=True)
 class Input:
-    """The arguments of one call, to try a kernel on. `tensors` are inputs and parameters in the task's types.
-    `truth` are the float64 outputs for them. `noise` says how far each element of these moves by one rounding
-    of the inputs. Both are None for a CUDA-source task. `title` describes sizes and values."""
+    """The arguments of one call, to try a kernel on, at the sizes of `workload`. `tensors` are inputs and
+    parameters in the task's types, `scalars` the numbers among the arguments. `truth` are the float64 outputs
+    for them. `noise` says by how much each element of `truth` changes if the inputs are rounded once. Both
+    are None for a CUDA-source task. `title` describes sizes and values."""
 
     title: str
     workload: Workload
@@ -110,8 +111,8 @@ class MutatedSource:
         ]
 
     def outputs(self, tensors: list[torch.Tensor], scalars: tuple[Number, ...]) -> list[torch.Tensor] | None:
-        """The module's float64 outputs for `tensors` (inputs, then parameters, in float64) and `scalars`;
-        None if there is no module or it refuses them."""
+        """Returns the module's float64 outputs for `tensors` (inputs, then parameters, in float64) and
+        `scalars`; None if there is no module or it refuses them."""
         if self._module is None:
             return None
         count = len(self.task.signature.input_tensors)
@@ -131,7 +132,7 @@ class MutatedSource:
 
 
 def scalars_of(task: Task) -> dict[str, Number]:
-    """Returns the numbers that a task's file gives to its module beside tensors, by the names of the
+    """Returns the numbers that a task's file passes to its module in addition to tensors, by the names of the
     arguments; empty if there are none."""
     names = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
     if not names:

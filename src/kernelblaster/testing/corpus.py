@@ -1,5 +1,5 @@
-"""Reads the exploit corpus: CUDA files that try to cheat the judge, and honest ones beside them. Comments in
-each file name its task and the outcome that the judge must give."""
+"""Reads the exploit corpus: CUDA files that try to cheat the judge, and honest ones. Comments in each file
+name its task and the outcome that the judge must give."""
 
 import re
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ CORRECT = ("Accepted", "Inconclusive", "Slower")
 
 
 def metadata(source: str) -> dict[str, str]:
-    """What the comments of a candidate's source say about it, `// task: NAME` and the like, as values by
-    field name."""
+    """Returns what the comments of a candidate's source say about it (`// task: NAME` and the like): a dict
+    from field name to value."""
     return dict(FIELD.findall(source))
 
 
@@ -35,7 +35,7 @@ class Corpus:
         return self._tasks[name]
 
     def read(self, file: Path) -> tuple[Task, Candidate]:
-        """Loads one file of the corpus: the candidate, and the task that its comment `// task: NAME`
-        names."""
+        """Loads `file`, a file of the corpus. Returns (the task that its comment `// task: NAME` names, the
+        candidate)."""
         source = file.read_text()
         return self.task(metadata(source)["task"]), Candidate(source=source, origin=file.name)

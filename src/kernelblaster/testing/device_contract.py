@@ -60,8 +60,8 @@ class DeviceContract:
     `dies` ends its process; `hangs` never returns."""
 
     def binary(self, device: Device, behaviour: str) -> Path:
-        """The compiled candidate with this behaviour (a key of BODIES). Overridden by devices that do not run
-        CUDA."""
+        """Returns the compiled candidate with this behaviour (a key of BODIES). Overridden by devices that do
+        not run CUDA."""
         source = SOURCE.replace("BODY", BODIES[behaviour])
         built = compile_candidate(TASK, Candidate(source=source), device.spec.architecture)
         assert isinstance(built, Binary), built

@@ -36,8 +36,8 @@ Body = Callable[["FakeCall"], None]
 
 class FakeCall:
     """What the Python function that stands for a candidate gets when it is called. `call["x"]` is its tensor
-    x. `sizes` and `scalars` are values by name. `memory` is the raw memory in which all tensors lie. `timed`:
-    this call is timed.
+    x, found by `signature` and `arguments`. `sizes` and `scalars` are values by name. `memory` is the raw
+    memory in which all tensors lie. `timed`: this call is timed.
 
     To show misbehaviour, the function sets attributes. `error` and `violations` are what the report says went
     wrong. `live_bytes` is memory that it did not free, `launches` the number of its kernels. Two are times in
@@ -83,8 +83,8 @@ class FakeCall:
 
 
 class FakeRunner:
-    """A `Runner` (calls one loaded candidate) for the Python function `body` instead of a kernel; each call
-    is reported to take `duration_us` microseconds, with random noise within 0.5 %."""
+    """A `Runner` (calls one loaded candidate) of `device` for the Python function `body` instead of a kernel;
+    each call is reported to take `duration_us` microseconds, with random noise within 0.5 %."""
 
     host_us = 0.0
 
@@ -113,8 +113,9 @@ class FakeRunner:
         kept: bool = False,
         limit_s: float | None = None,
     ) -> CallReport:
-        """Calls the function once and returns the report. Raises CandidateHung if its duration, as it was
-        registered, exceeds `limit_s` seconds. The other arguments are as for any `Runner`."""
+        """Calls the Python function that stands for the candidate once, and returns the report. Raises
+        CandidateHung if its duration, as it was registered, exceeds `limit_s` seconds. The other arguments
+        mean what they mean in `Runner.call`."""
         if limit_s is not None and self._duration_us > limit_s * 1e6:
             raise CandidateHung(limit_s)
         return self._run(arguments, scratch_poison, timed=False)[0]
@@ -185,7 +186,7 @@ class FakeDevice:
         return path
 
     def noise(self) -> float:
-        """A random factor within 0.5% of 1, for times."""
+        """Returns a random factor within 0.5 % of 1, by which times are multiplied."""
         return 1.0 + 0.01 * (self._rng.random() - 0.5)
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
@@ -197,8 +198,8 @@ class FakeDevice:
         return Arena(self.memory, tuple(Slot(s, b) for s, b in zip(starts, self._pages, strict=False)))
 
     def start(self, binary: Path) -> FakeRunner:
-        """Returns a runner for the candidate whose path `register` returned. Raises CandidateDied for any
-        other path."""
+        """Returns a runner for the candidate whose path (`binary`) `register` returned. Raises CandidateDied
+        for any other path."""
         if binary not in self._bodies:
             raise CandidateDied("load: no such candidate")
         return FakeRunner(self, *self._bodies[binary])

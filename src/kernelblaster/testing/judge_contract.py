@@ -24,13 +24,13 @@ extern "C" void launch_gpu_implementation(PARAMETERS, cudaStream_t stream) {
 
 
 def task() -> Task:
-    """The task that all candidates of this suite implement: an elementwise ReLU."""
+    """Returns the task that all candidates of this suite implement: an elementwise ReLU."""
     return load_task("core/level1/relu")
 
 
 def candidate(result: str) -> Candidate:
-    """A CUDA source for `task()` with a kernel that writes the C expression `result` (in terms of `x[i]`) to
-    each output element; it need not be right."""
+    """Returns a CUDA source for `task()` with a kernel that writes the C expression `result` (in terms of
+    `x[i]`) to each output element; the result need not be right."""
     signature = task().signature
     parameters = ", ".join(
         [f"float* {signature.outputs[0].name}", f"const float* {signature.inputs[0].name}"]

@@ -32,8 +32,8 @@ PROCESSES, EACH = 8, 25
 
 
 def technique(name: str, predicted: float = 1.2) -> Optimization:
-    """A technique as a test would add it to a state: with this name and predicted speedup, and made-up
-    words."""
+    """Returns a technique that a test can add to a performance state: with this name and predicted speedup,
+    and made-up words."""
     return Optimization(technique=name, title=name, description=f"what {name} does", predicted=predicted)
 
 
@@ -54,8 +54,8 @@ class KnowledgeContract:
 
     @pytest.fixture
     def kb(self, where: str | Path) -> KnowledgeBase:
-        """A new knowledge base at `where` with one state and two techniques in it, so at version 3 (three
-        changes)."""
+        """A new knowledge base at `where` with one performance state and two techniques in it, so at version
+        3 (three changes)."""
         kb = KnowledgeBase(where)
         kb.add_state(SLOW)
         kb.add_optimization("slow", technique("tile"))

@@ -14,7 +14,7 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a")
 
 
 def grow(kb: KnowledgeBase, optimizations: int, observations: int, seed: int) -> list[str]:
-    """Adds invented states and techniques to the knowledge base `kb`: one state for every 100 of
+    """Adds invented performance states and techniques to the knowledge base `kb`: one state for every 100 of
     `optimizations` (A_STATE), with 100 techniques each; a rest below 100 is left out. Each technique gets
     `observations` results on each of four GPU architectures. Returns the names of the states. The same seed
     adds the same."""

@@ -7,8 +7,8 @@ NUMBERS = (0, -1, 1 << 31, 1 << 63, 10**30)
 
 
 def mangled(text: str, rng: random.Random) -> str:
-    """The text after one to four random edits: a part deleted, a character overwritten, a foreign word or
-    number inserted, or the end cut off."""
+    """Returns `text` after one to four random edits, drawn by `rng`: a part deleted, a character overwritten,
+    a foreign word or number inserted, or the end cut off."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randrange(len(text) + 1)
         kind = rng.randrange(5)

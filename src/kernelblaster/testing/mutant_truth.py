@@ -44,10 +44,10 @@ class _Known:
 
 class MutantTruth:
     """Decides whether mutants (copies of one kernel with one planted mistake each) are wrong, by running them
-    in the emulator. `original` is the compiled kernel without a mistake. It is run first, on many inputs for
-    `task`, which `seed` draws; `known` has the inputs for which its outputs are right, each with these
-    outputs. Not thread-safe. Making this object raises KernelBlasterError if the original crashes or hangs,
-    or if no input is small enough to be emulated."""
+    in the emulator (`device`). `original` is the compiled kernel without a mistake. It is run first, on many
+    inputs for `task`, which `seed` draws; `known` has the inputs for which its outputs are right, each with
+    these outputs. Not thread-safe. Making this object raises KernelBlasterError if the original crashes or
+    hangs, or if no input is small enough to be emulated."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device
@@ -64,8 +64,8 @@ class MutantTruth:
             raise KernelBlasterError(f"{task.name}: the original fails: {error}") from error
 
     def difference(self, mutant: Path, at: Workload | None = None) -> str | None:
-        """How the compiled mutant is wrong and on which input, in words; None if no input shows it. With
-        `at`, only inputs of those sizes are tried. Raises NotEmulated if the emulator lacks an
+        """Returns in words how the compiled mutant is wrong and on which input; None if no input shows it.
+        With `at`, only inputs of those sizes are tried. Raises NotEmulated if the emulator lacks an
         instruction."""
         some = [k for k in self.known if at is None or k.input.workload.sizes == at.sizes]
         inputs = [known.input for known in some]

@@ -43,8 +43,9 @@ def mutants_of(
     extents: Mapping[str, int] | None = None,
     scalars: Mapping[str, float] | None = None,
 ) -> list[Mutant]:
-    """Every mutant of a CUDA source, without duplicates. `extents` are the primary workload's sizes by name,
-    `scalars` the task's scalar arguments by name; mistakes about these are left out if they are not given."""
+    """Returns every mutant of a CUDA source, without duplicates. `extents` are the primary workload's sizes
+    by name, `scalars` the task's scalar arguments by name; kinds of mistakes that need these are left out if
+    they are not given."""
     code = Code(source, extents or {}, scalars or {})
     found: dict[str, Mutant] = {}
     for kind, edits in KINDS.items():
@@ -56,8 +57,8 @@ def mutants_of(
 
 
 def choose(mutants: Sequence[Mutant], most: int, rng: random.Random) -> list[Mutant]:
-    """At most `most` of the mutants, drawn at random from all kinds of mistakes in turn, so that rare kinds
-    are represented."""
+    """Returns at most `most` of the mutants. They are drawn at random, by `rng`, from the kinds of mistakes
+    in turn, so that rare kinds are represented."""
     by_kind = {kind: [m for m in mutants if m.kind == kind] for kind in KINDS}
     for group in by_kind.values():
         rng.shuffle(group)

@@ -52,7 +52,7 @@ class PostgresServer:
         self._process.wait()
 
     def processes(self) -> list[int]:
-        """The ids of the server's processes, the first one first."""
+        """Returns the ids of the server's processes; the first is that of its main process."""
         first = self._process.pid
         try:
             children = Path(f"/proc/{first}/task/{first}/children").read_text().split()

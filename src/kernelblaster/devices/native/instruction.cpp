@@ -42,7 +42,7 @@ class Decoder {
   Instruction run() {
     prefixes();
     uint8_t opcode = in_.byte();
-    if (opcode == 0x0f) two_bytes(in_.byte());
+    if (opcode == 0x0f) extended(in_.byte());
     else one_byte(opcode);
     out_.length = (int)(in_.at - begin_);
     if (in_.failed) out_.does = Does::kUnknown;
@@ -141,8 +141,8 @@ class Decoder {
     }
     switch (op) {
       case 0x63: { if (p_.narrow && !p_.wide()) return; out_.bytes = 4; ModRm m = modrm(); source_rm(m); out_.reads_target = false; target_reg(m); out_.does = Does::kCompute; return; }
-      case 0x68: move(); in_.number(4); return;
-      case 0x6a: move(); in_.number(1); return;
+      case 0x68: if (!p_.narrow) move(), in_.number(4); return;
+      case 0x6a: if (!p_.narrow) move(), in_.number(1); return;
       case 0x69: case 0x6b: compute_from_rm(wide()); immediate(op == 0x6b ? 1 : p_.narrow ? 2 : 4); return;
       case 0x80: case 0x81: case 0x83: {
         out_.bytes = width(op);
@@ -182,11 +182,17 @@ class Decoder {
         out_.does = m.mod == 3 ? Does::kUnknown : Does::kAdd;
         return;
       }
-      case 0x8f: modrm(); move(); return;
+      case 0x8f: if (!p_.narrow && (modrm().reg & 7) == 0) move(); return;
       case 0x98: case 0x99: if (!p_.narrow) out_.writes = op == 0x98 ? 0 : 2; out_.bytes = wide(); out_.source = 0; out_.bytes = op == 0x98 ? out_.bytes / 2 : out_.bytes; out_.does = Does::kCompute; return;
-      case 0xa4: case 0xa5: case 0xaa: case 0xab: case 0xac: case 0xad:   // rax, rcx, rsi, rdi
-        move();
-        out_.also = 1u | 1u << 1 | 1u << 6 | 1u << 7;
+      case 0xa4: case 0xa5: case 0xaa: case 0xab: case 0xac: case 0xad:
+        if (p_.repeat_not) return;
+        out_.bytes = width(op);
+        out_.does = Does::kString;
+        out_.repeats = p_.repeat;
+        out_.loads = op < 0xa8 || op >= 0xac;
+        out_.stores = op < 0xac;
+        out_.also = (out_.loads ? 1u << 6 : 1u) | (out_.stores ? 1u << 7 : 0) | (p_.repeat ? 1u << 1 : 0);
+        if (!out_.stores && out_.bytes >= 4) out_.writes = 0;
         return;
       case 0xc0: case 0xc1: case 0xd0: case 0xd1: case 0xd2: case 0xd3: {
         out_.bytes = width(op);
@@ -198,19 +204,20 @@ class Decoder {
         out_.reads_flags = (m.reg & 7) == 2 || (m.reg & 7) == 3;
         return;
       }
-      case 0xc2: move(); in_.number(2); return;
-      case 0xc3: case 0xc9: move(); return;
+      case 0xc2: if (!p_.narrow) move(), in_.number(2); return;
+      case 0xc3: if (!p_.narrow) move(); return;
+      case 0xc9: if (!p_.narrow) move(), out_.also = 1u << 5; return;
       case 0xc6: case 0xc7: { out_.bytes = width(op); ModRm m = modrm(); if (m.mod == 3 && out_.bytes >= 4) out_.writes = m.rm; in_.number(out_.bytes == 8 ? 4 : out_.bytes); move(); return; }
       case 0xe0: case 0xe1: case 0xe2: case 0xe3: out_.source = 1; out_.does = Does::kCompute; out_.reads_flags = op < 0xe2; in_.number(1); return;
-      case 0xe8: case 0xe9: move(); in_.number(4); return;
-      case 0xeb: move(); in_.number(1); return;
+      case 0xe8: case 0xe9: if (!p_.narrow) move(), in_.number(4); return;
+      case 0xeb: if (!p_.narrow) move(), in_.number(1); return;
       case 0xf6: case 0xf7: group_three(op); return;
       case 0xfe: case 0xff: group_five(op); return;
       default: break;
     }
-    if (op >= 0x50 && op < 0x58) { move(); out_.also = 1u << ((op & 7) | p_.base()); return; }
-    if (op >= 0x58 && op < 0x60) { move(); if (!p_.narrow) out_.writes = (op & 7) | p_.base(); return; }
-    if (op >= 0x70 && op < 0x80) { move(); out_.reads_flags = true; in_.number(1); return; }
+    if (op >= 0x50 && op < 0x58) { if (!p_.narrow) move(), out_.also = 1u << ((op & 7) | p_.base()); return; }
+    if (op >= 0x58 && op < 0x60) { if (!p_.narrow) move(), out_.writes = (op & 7) | p_.base(); return; }
+    if (op >= 0x70 && op < 0x80) { if (p_.narrow) return; condition(op); in_.number(1); return; }
     if (op >= 0x90 && op < 0x98) { move(); if (int r = (op & 7) | p_.base()) out_.also = 1u | 1u << r; return; }
     if (op >= 0xb0 && op < 0xb8) { move(); in_.number(1); return; }
     if (op >= 0xb8 && op < 0xc0) {
@@ -219,14 +226,28 @@ class Decoder {
       in_.number(p_.wide() ? 8 : p_.narrow ? 2 : 4);
       return;
     }
-    if (op >= 0xd8 && op < 0xe0) {   // x87: what it loads must be the same
-      ModRm m = modrm();
-      out_.bytes = 8;
-      out_.source_is_memory = m.mod != 3;
-      out_.does = m.mod == 3 ? Does::kMove : Does::kCompute;
-      out_.reads_flags = m.mod == 3 && (op == 0xda || op == 0xdb);   // fcmov
-      out_.reads_target = false;
+    if (op >= 0xd8 && op < 0xe0) x87(op);
+  }
+
+  // What x87 instructions load must be the same in both, so that their registers are. Those that load or store all of its
+  // state are not followed.
+  void x87(uint8_t op) {
+    ModRm m = modrm();
+    int which = m.reg & 7;
+    out_.reads_target = false;
+    if (m.mod == 3) {
+      out_.does = Does::kMove;
+      out_.reads_flags = op == 0xda || op == 0xdb;   // fcmov
+      return;
     }
+    static const int bytes[8][8] = {   // 0: not followed
+        {4, 4, 4, 4, 4, 4, 4, 4}, {4, 0, 4, 4, 0, 2, 0, 2}, {4, 4, 4, 4, 4, 4, 4, 4}, {4, 4, 4, 4, 0, 10, 0, 10},
+        {8, 8, 8, 8, 8, 8, 8, 8}, {8, 8, 8, 8, 0, 0, 0, 2}, {2, 2, 2, 2, 2, 2, 2, 2}, {2, 2, 2, 2, 10, 8, 10, 8}};
+    out_.bytes = bytes[op - 0xd8][which];
+    if (out_.bytes == 0) return;
+    bool stores = (op & 1) && which != 0 && which != 5 && !(op == 0xdf && which == 4);
+    out_.source_is_memory = !stores;
+    out_.does = stores ? Does::kMove : Does::kCompute;
   }
 
   void group_three(uint8_t op) {
@@ -245,11 +266,15 @@ class Decoder {
     ModRm m = modrm();
     int which = m.reg & 7;
     if (which < 2) target_rm(m), immediate_one(), out_.does = Does::kAdd;
-    else if (op == 0xff && (which == 2 || which == 4 || which == 6)) move();
+    else if (op == 0xff && (which == 2 || which == 4 || which == 6) && !p_.narrow) {
+      move();
+      if (m.mod == 3) out_.also = 1u << m.rm;
+    }
   }
   void test() { out_.does = Does::kTest, out_.sets_flags = true; }
   void immediate_one() { out_.has_immediate = true; out_.immediate = 1; }
 
+  void condition(uint8_t op) { move(), out_.reads_flags = true, out_.asks_equality = (op & 14) == 4; }
   void move() { out_.does = Does::kMove; out_.reads_target = false; }
   void narrow() { out_.narrows = out_.bytes < 8; }
   void compute_from_rm(int bytes) {
@@ -274,17 +299,24 @@ class Decoder {
   }
   int scalar() const { return p_.repeat ? 4 : p_.repeat_not ? 8 : 16; }
 
+  // Which of several prefixes counts differs from instruction to instruction: two are known for bit counts alone.
+  void extended(uint8_t op) {
+    bool counts = op == 0xb8 || op == 0xbc || op == 0xbd;
+    if ((p_.repeat && p_.repeat_not) || (p_.narrow && (p_.repeat || p_.repeat_not) && !counts)) return;
+    two_bytes(op);
+  }
+
   void two_bytes(uint8_t op) {
-    if (op >= 0x80 && op < 0x90) { move(); out_.reads_flags = true; in_.number(4); return; }
-    if (op >= 0x90 && op < 0xa0) { modrm(); move(); out_.reads_flags = true; return; }
+    if (op >= 0x80 && op < 0x90) { if (!p_.narrow) condition(op), in_.number(4); return; }
+    if (op >= 0x90 && op < 0xa0) { modrm(); condition(op); return; }
     if (op >= 0x40 && op < 0x50) {
       out_.bytes = wide();
       ModRm m = modrm();
       source_rm(m);
       target_reg(m);
-      move();
+      condition(op);
       narrow();
-      out_.conditional = out_.reads_flags = true;
+      out_.conditional = true;
       return;
     }
     if (op >= 0xc8 && op < 0xd0) { out_.bytes = wide(); out_.target = (op & 7) | p_.base(); out_.does = Does::kCompute; return; }
@@ -299,9 +331,12 @@ class Decoder {
         modrm(); move(); return;
       case 0x60: case 0x61: case 0x62: case 0x68: case 0x69: case 0x6a: case 0x6c: case 0x6d: case 0x6f: case 0x7f: case 0xd6: case 0xe7:
         if (!p_.narrow && !p_.repeat && !p_.repeat_not) return;   // MMX
+        if (op == 0xd6 && !p_.narrow) return;
         modrm(); move(); return;
       case 0x6e: case 0x7e: moves_between(op); return;
-      case 0x70: case 0xc6: modrm(); in_.number(1); move(); return;
+      case 0x70: case 0xc6:
+        if (op == 0x70 && !p_.narrow && !p_.repeat && !p_.repeat_not) return;   // MMX
+        modrm(); in_.number(1); move(); return;
       case 0xc4: { out_.bytes = 2; ModRm m = modrm(); source_rm(m); in_.number(1); move(); narrow(); return; }
       case 0x2a: {
         if (!p_.repeat && !p_.repeat_not) return;
@@ -322,13 +357,16 @@ class Decoder {
       }
       case 0x50: case 0xd7: if (op == 0xd7 && !p_.narrow) return; vector(16, true); out_.writes = out_.target; out_.target = kNone; return;
       case 0x51: case 0x52: case 0x53: vector(scalar(), true); return;
-      case 0x5a: case 0x5b: case 0xe6: vector(op == 0x5a && !p_.narrow && !p_.repeat && !p_.repeat_not ? 8 : op == 0xe6 && p_.repeat ? 8 : scalar(), true); return;
+      case 0x5a: vector(!p_.narrow && !p_.repeat && !p_.repeat_not ? 8 : scalar(), true); return;
+      case 0x5b: vector(16, true); return;
+      case 0xe6: vector(p_.repeat ? 8 : 16, true); return;
       case 0x57: case 0xef: case 0x74: case 0x75: case 0x76: case 0xf8: case 0xf9: case 0xfa: case 0xfb:
-        if (op != 0x57 && !p_.narrow) return;
+        if (op == 0x57 ? p_.repeat || p_.repeat_not : !p_.narrow) return;
         vector(16, false);
         if (out_.same) move(), out_.source = kNone, out_.source_is_xmm = out_.target_is_xmm = false, out_.target = kNone;
         return;
-      case 0x54: case 0x55: case 0x56: case 0x58: case 0x59: case 0x5c: case 0x5d: case 0x5e: case 0x5f: vector(scalar(), false); return;
+      case 0x54: case 0x55: case 0x56: if (!p_.repeat && !p_.repeat_not) vector(16, false); return;
+      case 0x58: case 0x59: case 0x5c: case 0x5d: case 0x5e: case 0x5f: vector(scalar(), false); return;
       case 0xc2: vector(scalar(), false); in_.number(1); return;
       case 0x71: case 0x72: case 0x73: {
         if (!p_.narrow) return;
@@ -372,13 +410,15 @@ class Decoder {
       }
       case 0xae: {   // fences; the control word of floating point
         ModRm m = modrm();
-        if (m.mod == 3 && p_.repeat && (m.reg & 7) < 4) return;   // the bases of segments
-        if (m.mod == 3 || (m.reg & 7) == 2 || (m.reg & 7) == 3) move();
+        int which = m.reg & 7;
+        if (p_.narrow || p_.repeat || p_.repeat_not) return;
+        if (m.mod == 3 ? which >= 5 : which == 3) move();
+        if (m.mod != 3 && which == 2) out_.bytes = 4, out_.source_is_memory = true, out_.reads_target = false, out_.does = Does::kCompute;
         return;
       }
       default: break;
     }
-    if (op >= 0xd0 && p_.narrow) vector(16, false);
+    if (op >= 0xd0 && op != 0xf7 && p_.narrow) vector(16, false);
     else if (p_.narrow && (op == 0x63 || op == 0x64 || op == 0x65 || op == 0x66 || op == 0x67 || op == 0x6b)) vector(16, false);
   }
 

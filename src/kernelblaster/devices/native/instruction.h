@@ -14,6 +14,7 @@ enum class Does {
   kCompare,   // cmp: sets flags alone
   kTest,      // test: sets flags alone
   kCompute,   // anything else with general registers or memory
+  kString,    // movs, stos, lods: bytes at rsi or rax, to rdi or rax
   kVector,    // arithmetic or comparison in xmm registers
   kUnknown,   // not decoded, or not to be followed
 };
@@ -37,7 +38,9 @@ struct Instruction {
   unsigned also = 0;         // more general registers that it reads, as bits
   bool bitwise = false;      // and, or, xor: each bit of the result depends on the same bits of the operands
   bool conditional = false;  // cmov: may leave its target as it is
+  bool repeats = false, loads = false, stores = false;   // of kString: as often as rcx says, from rsi, to rdi
   bool reads_flags = false, sets_flags = false;   // sets_flags: all of them that are ever read, by the operands named here
+  bool asks_equality = false;   // of the flags, it reads zero alone
   int writes = kNone;        // a general register of which it writes every bit (4 or 8 bytes)
   // The memory operand: [segment + base + index * scale + displacement].
   bool memory = false, of_thread = false, relative = false;

@@ -8,7 +8,8 @@
 //   answer on standard output:   for each job, in order: STATUS BYTES SECONDS\n (of a processor) and the list. STATUS is what waitpid told, or
 //                                "late" where the limit had passed, or "skipped" where another one did not end well.
 //   to step a call (stepping.h): BYTES LIMIT_S 2 step AWAY SEED\n and the same text, with two jobs that differ in where their tensors
-//                                are, by AWAY bytes; the answer is: step BYTES 0\n and a line of step().
+//                                are, by AWAY bytes; the answer is: step BYTES 0\n and a line of step(). If that is "steps N", there
+//                                follow the bytes of the first list, \n, and both lists.
 // Common lines: folder PATH / object NAME / memory BYTES / gpu MEMORY NAME / attribute NUMBER VALUE / window BEGIN BYTES / elsewhere BEGIN BYTES /
 // kernel NAME REGISTERS SHARED LOCAL CONSTANT THREADS (OFFSET BYTES)... / global NAME ADDRESS BYTES / fact VALUE QUESTION.
 #include <dlfcn.h>
@@ -119,24 +120,40 @@ __attribute__((noinline)) void clear_stack() {
 
 using Call = void (*)(void* const*, cudaStream_t);
 
+// What is equal in addresses of all processes of a kind, or differs in one of a thousand, is drawn for processes that are
+// stepped: the lowest bits, alike in both, so that nothing tells that a process is stepped; and in the second one, where
+// things lie relative to each other, so that no address or distance is equal in both by chance.
+struct Drawn {
+  bool second;
+  uint64_t seed;
+  static constexpr uint64_t kAligned = 128;   // what is asked for on the stack, at most
+  uint64_t pages = 1 + (seed >> 40) % 97 + 211 * second;                        // between the candidate and what was loaded before
+  uint64_t lowest = second * kAligned * (1 + (seed >> 20) % 31);   // less than a page
+  uint64_t of_stack = (seed & 0xf80) + lowest + 4096 * second * (1 + (seed >> 30) % 14);
+  uint64_t of_heap = lowest;
+  // Of the largest stack, below which the system puts libraries: their addresses would begin with the same byte.
+  static uint64_t room(uint64_t seed) { return (2 + (seed >> 50) % 16) << 40; }
+};
+
 // In a child: everything that it must not see is gone before the candidate is loaded. Its list goes to `out`.
-Call load(char* text, size_t common_bytes, const std::string& line, size_t bytes, int out, int seconds, bool stepped) {
+Call load(char* text, size_t common_bytes, const std::string& line, size_t bytes, int out, int seconds, const Drawn* stepped) {
   signal(SIGPIPE, SIG_DFL);
   int nowhere = open("/dev/null", O_RDWR);
-  int held = fcntl(out < 0 ? nowhere : out, F_DUPFD, 10);
+  int held = fcntl(out, F_DUPFD, 10);
   for (int fd = 0; fd < 3; ++fd) dup2(nowhere, fd);
   dup2(held, 3);
   syscall(SYS_close_range, 4u, ~0u, 0u);
   Common common = read_common(text, common_bytes);
   read_job(line);
   memset(text, 0, bytes);
-  std::string gaps = confine(common.folder.c_str(), common.memory_bytes, seconds, stepped);
+  std::string gaps = confine(common.folder.c_str(), common.memory_bytes, seconds, stepped != nullptr);
   if (!gaps.empty() && !unsafe) leave(gaps);
   // Its folder is the root now, unless only Landlock was to be had.
   std::string path = "/" + common.object;
   int there = open(path.c_str(), O_RDONLY);
   if (there >= 0) close(there);
   else path = common.folder + path;
+  if (stepped) mmap(nullptr, stepped->pages * getpagesize(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   auto call = library ? (Call)dlsym(library, "kernelblaster_call") : nullptr;
   if (!call) {
@@ -165,7 +182,7 @@ void settle() {
 }
 
 [[noreturn]] void record(char* text, size_t common_bytes, const std::string& line, size_t bytes, int out, int seconds) {
-  Call call = load(text, common_bytes, line, bytes, out, seconds, false);
+  Call call = load(text, common_bytes, line, bytes, out, seconds, nullptr);
   settle();
   bool keeps = false;
   const std::vector<uint64_t>* before = nullptr;
@@ -297,23 +314,34 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
 #define NOT_GUARDED
 #endif
 
+// Where the system allows no more, one byte of addresses may be alike.
+void limit_stack(uint64_t bytes) {
+  rlimit stack{};
+  getrlimit(RLIMIT_STACK, &stack);
+  stack.rlim_cur = std::min<rlim_t>(bytes, stack.rlim_max);
+  setrlimit(RLIMIT_STACK, &stack);
+}
+
 // The last call, where stepping::step() looks on.
-__attribute__((noinline)) void call_stepped(Call call, uint64_t away) {
+__attribute__((noinline)) void call_stepped(Call call, uint64_t away, uint64_t of_heap) {
   for (auto& [times, values] : request.calls)
     for (size_t i = 0; i < times; ++i) {
       bool last = i + 1 == times && &values == &request.calls.back().second;
       begin_call(last);
-      if (last) stepping::announce((const void*)call, request.window + away, request.window_bytes);
+      if (last) stepping::announce((const void*)call, request.window + away, request.window_bytes, of_heap);
       one_call(call, values);
     }
-  __builtin_trap();
+  stepping::called();
+  put("end");
+  hand_over();
 }
 
-// One of two processes that are stepped: started anew, so that all of it lies elsewhere. What is equal in addresses of
-// different processes, their lowest bits, is drawn by `seed`: nothing tells that this process is stepped.
+// One of two processes that are stepped: started anew, so that all of it lies elsewhere.
 // It is not guarded itself: compilers compare the guard also before calls that do not return.
 [[noreturn, gnu::noinline]] NOT_GUARDED void be_one_of_two(uint64_t away, uint64_t seed, int seconds) {
   stepping::guard_stacks_alike();
+  limit_stack(8 << 20);
+  const Drawn drawn{away != 0, seed};
   std::vector<char> text;
   char piece[1 << 16];
   for (ssize_t got; (got = read(0, piece, sizeof piece)) > 0;) text.insert(text.end(), piece, piece + got);
@@ -321,34 +349,46 @@ __attribute__((noinline)) void call_stepped(Call call, uint64_t away) {
   char* mark = (char*)memmem(text.data(), text.size(), "\njobs\n", 6);
   if (!mark) _exit(2);
   std::string line(mark + 6);
-  Call call = load(text.data(), (size_t)(mark - text.data()), line, text.size(), -1, seconds, true);
+  Call call = load(text.data(), (size_t)(mark - text.data()), line, text.size(), 1, seconds, &drawn);
   settle();
   for (uint64_t bits = seed >> 16; bits; bits >>= 8) {
     volatile char* kept = (char*)malloc(16 + 16 * (bits & 0xff));
     kept[0] = 0;
   }
-  volatile char* room = (char*)__builtin_alloca(((uintptr_t)__builtin_frame_address(0) & 0xffff) + (seed & 0xfff0) + 64);
+  volatile char* room = (char*)__builtin_alloca(((uintptr_t)__builtin_frame_address(0) & 0xffff) + drawn.of_stack + 64);
   room[0] = 0;
-  call_stepped(call, away);
-  _exit(2);
+  call_stepped(call, away, drawn.of_heap);
+  _exit(0);
 }
 
-void serve_stepped(const char* text, size_t bytes, double limit_s, uint64_t away, uint64_t seed) {
-  const char* mark = (const char*)memmem(text, bytes, "\njobs\n", 6);
-  if (!mark) _exit(2);
-  const char *first = mark + 6, *stop = (const char*)memchr(first, '\n', (size_t)(text + bytes - first));
-  if (!stop) _exit(2);
-  const char *second = stop + 1, *last = (const char*)memchr(second, '\n', (size_t)(text + bytes - second));
-  if (!last) _exit(2);
-  const std::string common(text, (size_t)(first - text));
-  const std::string jobs[2] = {std::string(first, stop), std::string(second, last)};
-  const std::string seconds = std::to_string((int)std::ceil(limit_s) + 1);
-  int processes[2] = {-1, -1};
+// What both write until they end, or until the deadline.
+bool read_both(const int (&from)[2], std::string (&into)[2], double deadline) {
+  bool open[2] = {true, true};
+  while ((open[0] || open[1]) && now_s() < deadline) {
+    pollfd waiting[2];
+    for (int i = 0; i < 2; ++i) waiting[i] = {open[i] ? from[i] : -1, POLLIN, 0};
+    poll(waiting, 2, (int)std::max(1.0, (deadline - now_s()) * 1000));
+    for (int i = 0; i < 2; ++i) {
+      if (!open[i] || !waiting[i].revents) continue;
+      char piece[1 << 16];
+      ssize_t got = read(from[i], piece, sizeof piece);
+      open[i] = got > 0 && into[i].size() <= kMostAnswer;
+      if (got > 0) into[i].append(piece, (size_t)got);
+    }
+  }
+  return !open[0] && !open[1];
+}
+
+constexpr int kMostStarts = 20;
+
+// Starts two processes, each with a job on its standard input, and has them stepped; what step() says, and the lists.
+std::string step_once(const std::string (&jobs)[2], double deadline, const std::string& seconds, uint64_t away, uint64_t seed) {
+  int processes[2] = {-1, -1}, from[2] = {-1, -1};
   for (int i = 0; i < 2; ++i) {
-    int file = memfd_create("job", MFD_CLOEXEC);
-    std::string whole = common + jobs[i];
-    if (file < 0 || write(file, whole.data(), whole.size()) != (ssize_t)whole.size()) _exit(2);
+    int file = memfd_create("job", MFD_CLOEXEC), ends[2];
+    if (file < 0 || write(file, jobs[i].data(), jobs[i].size()) != (ssize_t)jobs[i].size() || pipe2(ends, O_CLOEXEC) != 0) _exit(2);
     lseek(file, 0, SEEK_SET);
+    from[i] = ends[0];
     pid_t recorder = getpid();
     processes[i] = fork();
     if (processes[i] < 0) _exit(2);
@@ -357,6 +397,8 @@ void serve_stepped(const char* text, size_t bytes, double limit_s, uint64_t away
       if (getppid() != recorder) _exit(2);
       stepping::be_stepped();
       dup2(file, 0);
+      dup2(ends[1], 1);
+      limit_stack(i ? Drawn::room(seed) : 8 << 20);
       char moved[32], drawn[32];   // as long in both, so that memory is used alike
       snprintf(moved, sizeof moved, "%020llu", i ? (unsigned long long)away : 0ull);
       snprintf(drawn, sizeof drawn, "%020llu", (unsigned long long)seed);
@@ -366,12 +408,34 @@ void serve_stepped(const char* text, size_t bytes, double limit_s, uint64_t away
       _exit(2);
     }
     close(file);
+    close(ends[1]);
   }
-  std::string found = stepping::step(processes, now_s() + limit_s);
+  std::string found = stepping::step(processes, deadline), lists[2];
+  if (found.rfind("steps", 0) == 0) {
+    stepping::go_on(processes);
+    if (!read_both(from, lists, deadline)) found = "finding 0 does not hand over what it launches:";
+    else found += "\n" + std::to_string(lists[0].size()) + "\n" + lists[0] + lists[1];
+  }
+  for (int end : from) close(end);
   for (int process : processes) {
     kill(process, SIGKILL);
     waitpid(process, nullptr, __WALL);
   }
+  return found;
+}
+
+void serve_stepped(const char* text, size_t bytes, double limit_s, uint64_t away, uint64_t seed) {
+  const char* mark = (const char*)memmem(text, bytes, "\njobs\n", 6);
+  if (!mark) _exit(2);
+  const char *first = mark + 6, *stop = (const char*)memchr(first, '\n', (size_t)(text + bytes - first));
+  if (!stop) _exit(2);
+  const char *second = stop + 1, *last = (const char*)memchr(second, '\n', (size_t)(text + bytes - second));
+  if (!last) _exit(2);
+  const std::string common(text, (size_t)(first - text)), jobs[2] = {common + std::string(first, stop), common + std::string(second, last)};
+  const std::string seconds = std::to_string((int)std::ceil(limit_s) + 1);
+  std::string found = stepping::kAgain;
+  for (int i = 0; i < kMostStarts && found == stepping::kAgain; ++i) found = step_once(jobs, now_s() + limit_s, seconds, away, seed);
+  if (found == stepping::kAgain) found = "missing the system loads programs at addresses that are much alike";
   answer("step " + std::to_string(found.size()) + " 0\n");
   answer(found);
 }

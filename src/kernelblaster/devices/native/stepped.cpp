@@ -2,12 +2,15 @@
 // candidate imports, with how their arguments are checked.
 #include <dlfcn.h>
 #include <link.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
+#include <unordered_map>
 
 #include "stepping.h"
 
@@ -19,33 +22,130 @@ namespace {
 constexpr uint64_t kAround = 4ull << 30;     // RLIMIT_AS: nothing of a process is farther from its libraries, or its heap
 constexpr uint64_t kStack = 64ull << 20;
 
-struct Named { const char* name; Checks checks; uint32_t which; };
+struct Named { const char* names; const char* takes; };
 
-// Arguments by position: 1 the first, 2 the second, 4 the third.
+// Names are separated by blanks.
 const Named kFunctions[] = {
-    {"free", Checks::kNothing, 0}, {"_ZdlPv", Checks::kNothing, 0}, {"_ZdaPv", Checks::kNothing, 0}, {"_ZdlPvm", Checks::kNothing, 0},
-    {"_ZdaPvm", Checks::kNothing, 0}, {"_ZdlPvSt11align_val_t", Checks::kNothing, 0}, {"_ZdaPvSt11align_val_t", Checks::kNothing, 0},
-    {"__cxa_guard_acquire", Checks::kNothing, 0}, {"__cxa_guard_release", Checks::kNothing, 0}, {"__cxa_atexit", Checks::kNothing, 0},
-    {"__errno_location", Checks::kNothing, 0}, {"__tls_get_addr", Checks::kNothing, 0}, {"fflush", Checks::kNothing, 0},
-    {"exit", Checks::kNothing, 0}, {"abort", Checks::kNothing, 0},
-    {"malloc", Checks::kSizes, 1}, {"calloc", Checks::kSizes, 3}, {"realloc", Checks::kSizes, 2}, {"aligned_alloc", Checks::kSizes, 3},
-    {"posix_memalign", Checks::kSizes, 6}, {"_Znwm", Checks::kSizes, 1}, {"_Znam", Checks::kSizes, 1},
-    {"_ZnwmSt11align_val_t", Checks::kSizes, 3}, {"_ZnamSt11align_val_t", Checks::kSizes, 3}, {"_ZnwmRKSt9nothrow_t", Checks::kSizes, 1},
-    {"_ZnamRKSt9nothrow_t", Checks::kSizes, 1}, {"memset", Checks::kSizes, 6}, {"__memset_chk", Checks::kSizes, 6},
-    {"memcpy", Checks::kCopy, 0}, {"memmove", Checks::kCopy, 0}, {"__memcpy_chk", Checks::kCopy, 0}, {"__memmove_chk", Checks::kCopy, 0},
-    {"memchr", Checks::kMemory, 0}, {"memcmp", Checks::kMemory, 0}, {"_ZSt11_Hash_bytesPKvmm", Checks::kBytes, 0},
-    {"snprintf", Checks::kPrints, 1}, {"sprintf", Checks::kPrints, 1}, {"vsnprintf", Checks::kPrints, 1}, {"vsprintf", Checks::kPrints, 1},
-    {"__snprintf_chk", Checks::kPrints, 1}, {"__sprintf_chk", Checks::kPrints, 1}, {"__vsnprintf_chk", Checks::kPrints, 1},
-    {"__vsprintf_chk", Checks::kPrints, 1}, {"strcpy", Checks::kBytes, 1}, {"strncpy", Checks::kBytes, 1}, {"__strcpy_chk", Checks::kBytes, 1},
-    {"__strncpy_chk", Checks::kBytes, 1},
-    {"printf", Checks::kPrints, 0}, {"fprintf", Checks::kPrints, 1}, {"vprintf", Checks::kPrints, 0}, {"vfprintf", Checks::kPrints, 1},
-    {"__printf_chk", Checks::kPrints, 0}, {"__fprintf_chk", Checks::kPrints, 1}, {"__vprintf_chk", Checks::kPrints, 0},
-    {"__vfprintf_chk", Checks::kPrints, 1},
-    {"abs", Checks::kSizes, 1}, {"labs", Checks::kSizes, 1}, {"llabs", Checks::kSizes, 1}, {"div", Checks::kSizes, 3},
-    {"ldiv", Checks::kSizes, 3}, {"lldiv", Checks::kSizes, 3},
-    {"qsort", Checks::kNotFollowed, 0}, {"bsearch", Checks::kNotFollowed, 0}, {"__cxa_throw", Checks::kNotFollowed, 0},
-    {"__cxa_rethrow", Checks::kNotFollowed, 0}, {"_Unwind_Resume", Checks::kNotFollowed, 0},
+    {"free _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t", "p"},
+    {"__cxa_guard_acquire __cxa_guard_release __cxa_guard_abort __cxa_free_exception __tls_get_addr fflush", "p"},
+    {"__cxa_atexit", "ppp"}, {"__errno_location __stack_chk_fail abort", ""}, {"exit", "i"},
+    {"malloc _Znwm _Znam __cxa_allocate_exception", "n"}, {"calloc", "nn"}, {"realloc", "pn"},
+    {"_ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t", "np"}, {"aligned_alloc", "nnA"}, {"_ZnwmSt11align_val_t _ZnamSt11align_val_t", "nnA"},
+    {"posix_memalign", "pnnB"},
+    {"memset", "pin"}, {"__memset_chk", "pinn"}, {"memcpy memmove", "ppn"}, {"__memcpy_chk __memmove_chk", "ppnn"},
+    {"memchr", "Min"}, {"memcmp", "MMn"}, {"_ZSt11_Hash_bytesPKvmm", "mnn"},
+    {"strlen", "t"}, {"strnlen", "un"}, {"strcmp strstr", "tt"}, {"strncmp", "UUn"}, {"strchr strrchr", "ti"},
+    {"strcpy", "pt"}, {"strncpy", "pUn"}, {"strcat", "tt"}, {"strncat", "tUn"},
+    {"__strcpy_chk", "ptn"}, {"__strncpy_chk", "pUnn"}, {"__strcat_chk", "ttn"}, {"__strncat_chk", "tUnn"},
+    {"strerror", "i"}, {"atof atoi atol atoll perror puts", "t"}, {"strtod strtof", "tp"},
+    {"strtol strtoll strtoul strtoull __isoc23_strtol __isoc23_strtoll __isoc23_strtoul __isoc23_strtoull", "tpi"},
+    {"fputc putc _IO_putc", "ip"}, {"putchar", "i"}, {"fputs", "tp"}, {"fwrite", "wnnp"}, {"__assert_fail", "ttit"},
+    {"printf", "%"}, {"__printf_chk", "i%"}, {"fprintf", "p%"}, {"__fprintf_chk", "pi%"}, {"sprintf", "p%"}, {"__sprintf_chk", "pin%"},
+    {"snprintf", "pn%"}, {"__snprintf_chk", "pnin%"}, {"vprintf", "%v"}, {"__vprintf_chk", "i%v"}, {"vfprintf", "p%v"},
+    {"__vfprintf_chk", "pi%v"}, {"vsprintf", "p%v"}, {"__vsprintf_chk", "pin%v"}, {"vsnprintf", "pn%v"}, {"__vsnprintf_chk", "pnin%v"},
+    {"abs", "i"}, {"labs llabs", "n"}, {"div", "ii"}, {"ldiv lldiv", "nn"}, {"__dynamic_cast", "pppn"},
 };
+
+// Functions of floating-point numbers, by the arguments of the one for double; there is one for float, too.
+const Named kMathematics[] = {
+    {"acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp10 exp2 expm1 fabs floor ilogb lgamma llrint llround log log10 "
+     "log1p log2 logb lrint lround nearbyint rint round sin sinh sqrt tan tanh tgamma trunc __fpclassify __isinf __isnan __signbit __finite", "d"},
+    {"atan2 copysign fdim fmax fmin fmod hypot nextafter pow remainder", "dd"}, {"fma", "ddd"},
+    {"frexp modf", "dp"}, {"remquo", "ddp"}, {"sincos", "dpp"}, {"ldexp scalbn", "di"}, {"scalbln", "dn"}, {"nan", "t"},
+};
+
+// By the beginning of the name. None of the functions of trees, lists and hash tables reads more than links.
+const Named kBeginnings[] = {
+    {"_ZSt18_Rb_tree_", "p"}, {"_ZSt28_Rb_tree_", "pp"}, {"_ZSt29_Rb_tree_insert", "ippp"}, {"_ZSt29_Rb_tree_black", "pp"},
+    {"_ZNSt8__detail15_List_node_base7_M_hook", "pp"}, {"_ZNSt8__detail15_List_node_base9_M_unhook", "p"},
+    {"_ZNSt8__detail15_List_node_base11_M_transfer", "ppp"}, {"_ZNSt8__detail15_List_node_base4swap", "pp"},
+    {"_ZNSt8__detail15_List_node_base10_M_reverse", "p"},
+    {"_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehash", "onnn"}, {"_ZNKSt8__detail20_Prime_rehash_policy11_M_next_bkt", "on"},
+    {"_ZNKSt8__detail20_Prime_rehash_policy14_M_bkt_for_elements", "on"}, {"_ZNSt8ios_base4Init", "p"},
+};
+
+const char kString[] = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE";
+
+// What a member of std::string takes, from its mangled name: the object, unless it is being made or ended, and what follows.
+std::string string_takes(const char* name) {
+  bool constant = !strncmp(name, "_ZNK", 4);
+  if (strncmp(name, constant ? "_ZNK" : "_ZN", constant ? 4 : 3) != 0) return "!";
+  name += constant ? 4 : 3;
+  if (strncmp(name, kString, sizeof kString - 1) != 0) return "!";
+  name += sizeof kString - 1;
+  std::string method, takes;
+  if (*name >= '0' && *name <= '9') {
+    char* at = nullptr;
+    size_t letters = (size_t)strtoul(name, &at, 10);
+    if (letters > strlen(at)) return "!";
+    method.assign(at, letters), name = at + letters;
+  } else {
+    method.assign(name, 2), name += 2;
+  }
+  if (method == "_M_construct" && *name == 'I') return !strncmp(name, "ILb", 3) ? "pmn" : "pep";
+  if (*name++ != 'E') return "!";   // other templates
+  if (method == "substr") takes = "p";   // where the result goes
+  takes += method[0] == 'C' || method[0] == 'D' || method == "_M_create" || method == "_M_construct" || method == "_M_dispose" || method == "_M_destroy" ? "p" : "s";
+  while (*name) {
+    auto is = [&](const char* text) {
+      bool same = !strncmp(name, text, strlen(text));
+      if (same) name += strlen(text);
+      return same;
+    };
+    if (is("v")) continue;
+    if (is("PKcmm")) takes += "qnn";   // of find(): from where on, and how much of it
+    else if (is("PKcm")) takes += method.find("find") < 2 ? "tn" : "mn";   // from where on; how much of it
+    else if (is("PKc")) takes += "t";
+    else if (is("Pc")) takes += "p";
+    else if (is("Rm")) takes += "8";
+    else if (is("RKS3_")) takes += "p";   // an allocator
+    else if (is("RKS4_") || is("RS4_") || is("OS4_")) takes += "s";
+    else if (is("m") || is("l") || is("y") || is("x")) takes += "n";
+    else if (is("c") || is("i") || is("b") || is("j")) takes += "i";
+    else return "!";
+  }
+  return takes;
+}
+
+// `text` + `text`: where the result goes, and both.
+std::string sum_takes(const char* name) {
+  const char* letters = strstr(name, "EE");   // the last one
+  while (letters && strstr(letters + 1, "EE")) letters = strstr(letters + 1, "EE");
+  const Named kinds[] = {{"PKS5_RKS8_", "pts"}, {"PKS5_OS8_", "pts"}, {"RKS8_PKS5_", "pst"}, {"OS8_PKS5_", "pst"}, {"RKS8_SA_", "pss"},
+                         {"OS8_S9_", "pss"}, {"RKS8_OS8_", "pss"}, {"OS8_RKS8_", "pss"}, {"RKS8_S5_", "psi"}, {"OS8_S5_", "psi"},
+                         {"S5_RKS8_", "pis"}, {"S5_OS8_", "pis"}};
+  for (const Named& one : kinds)
+    if (letters && !strcmp(letters + 2, one.names)) return one.takes;
+  return "!";
+}
+
+std::string takes_by_name(const char* name) {
+  for (const Named& one : kBeginnings)
+    if (!strncmp(name, one.names, strlen(one.names))) return one.takes;
+  if (!strncmp(name, "_ZStplIc", 8)) return sum_takes(name);
+  if (strstr(name, "12basic_string")) return string_takes(name);
+  std::string text = name;
+  for (const char* error : {"_ZNSt13runtime_error", "_ZNSt11logic_error", "_ZNSt12length_error", "_ZNSt12out_of_range", "_ZNSt12domain_error",
+                            "_ZNSt14overflow_error", "_ZNSt11range_error", "_ZNSt16invalid_argument"})
+    if (text.find(error) == 0) return text.find("PKc") != text.npos ? "pt" : text.find("basic_string") != text.npos ? "ps" : "pp";
+  return "!";
+}
+
+std::unordered_map<uint64_t, std::string> known_functions() {
+  std::unordered_map<uint64_t, std::string> known;
+  auto add = [&](const Named& given, const std::string& suffix, const std::string& takes) {
+    std::istringstream names(given.names);
+    for (std::string name; names >> name;)
+      if (void* address = dlsym(RTLD_DEFAULT, (name + suffix).c_str())) known.emplace((uint64_t)address, takes);
+  };
+  for (const Named& one : kFunctions) add(one, "", one.takes);
+  for (const Named& one : kMathematics) {
+    std::string single = one.takes;
+    std::replace(single.begin(), single.end(), 'd', 'f');
+    add(one, "", one.takes), add(one, "f", single);
+  }
+  return known;
+}
 
 struct Found { uint64_t inside; Announcement* says; std::vector<uint64_t>* words; uint64_t end; };
 
@@ -74,64 +174,65 @@ int look(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-struct Library { const char* part; uint64_t begin = 0, stop = 0; };
-
-int extent(dl_phdr_info* info, size_t, void* data) {
-  Library* library = (Library*)data;
-  if (!strstr(info->dlpi_name, library->part)) return 0;
-  library->begin = ~0ull;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const auto& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD) continue;
-    library->begin = std::min<uint64_t>(library->begin, info->dlpi_addr + segment.p_vaddr);
-    library->stop = std::max<uint64_t>(library->stop, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
-  }
-  return 1;
-}
-
 Announcement says;
 std::vector<Import> imports;
 
-Import import_at(uint64_t address, const Library& mathematics, const Library& objects) {
-  for (const Named& one : kFunctions)
-    if ((uint64_t)dlsym(RTLD_DEFAULT, one.name) == address) return {address, one.checks, one.which};
-  if (address >= mathematics.begin && address < mathematics.stop) return {address, Checks::kNumber, 0};
-  if (address >= (uint64_t)&__executable_start && address < (uint64_t)&end) return {address, Checks::kNothing, 0};   // stand_in.cpp
+Import import_at(uint64_t address, const std::unordered_map<uint64_t, std::string>& known) {
+  Import found{address, "!"};
+  auto it = known.find(address);
   Dl_info about;
-  const char* name = dladdr((void*)address, &about) && about.dli_saddr == (void*)address ? about.dli_sname : nullptr;
-  if (name && (!strncmp(name, "_ZSt18_Rb_tree_", 15) || !strncmp(name, "_ZSt28_Rb_tree_", 15) || !strncmp(name, "_ZSt29_Rb_tree_", 15) ||
-               !strncmp(name, "_ZNSt8__detail15_List_node_base", 31)))
-    return {address, Checks::kNothing, 0};   // they follow addresses, and read nothing else
-  return {address, address >= objects.begin && address < objects.stop ? Checks::kObject : Checks::kBytes, 0};
+  std::string takes = "!";
+  if (it != known.end()) takes = it->second;
+  else if (address >= (uint64_t)&__executable_start && address < (uint64_t)&end) takes = "*";   // stand_in.cpp
+  else if (dladdr((void*)address, &about) && about.dli_saddr == (void*)address && about.dli_sname) takes = takes_by_name(about.dli_sname);
+  if (takes.size() < sizeof found.takes) strcpy(found.takes, takes.c_str());
+  return found;
+}
+
+void look_around(const void* entry) {
+  std::vector<uint64_t> words;
+  Found found{(uint64_t)entry, &says, &words, 0};
+  dl_iterate_phdr(look, &found);
+  const auto known = known_functions();
+  for (uint64_t word : words)
+    if ((word < says.loaded || word >= found.end) && word > 0x10000) imports.push_back(import_at(word, known));
+}
+
+// Takes all that malloc would give again, and `bytes`: what it gives next comes from the end of the heap, so that
+// the two processes get the same, though what they did before may not be quite the same. Returns where that is.
+const void* take_heap(uint64_t bytes) {
+  mallopt(M_TOP_PAD, 16 << 20);   // where the heap is at its end, malloc looks elsewhere first
+  const size_t most = 100 << 10;  // is not mapped by itself
+  const char* taken = (const char*)malloc(most + bytes);
+  for (size_t size = most; size >= 16; size -= 16) {
+    void* free_one = malloc(size);
+    while ((const char*)free_one < taken) free_one = malloc(size);
+    free(free_one);
+  }
+  return taken + most + bytes;
 }
 
 }  // namespace
 
-__attribute__((noinline)) void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes) {
+__attribute__((noinline)) void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes, uint64_t of_heap) {
 #if defined(__x86_64__)
-  std::vector<uint64_t> words;
-  Found found{(uint64_t)entry, &says, &words, 0};
-  dl_iterate_phdr(look, &found);
-  Library mathematics{"libm.so"}, objects{"libstdc++.so"};
-  for (Library* library : {&mathematics, &objects}) dl_iterate_phdr(extent, library);
-  for (uint64_t word : words)
-    if ((word < says.loaded || word >= found.end) && word > 0x10000) imports.push_back(import_at(word, mathematics, objects));
+  look_around(entry);   // what it needs of the heap is given back before that is taken
   says.entry = (uint64_t)entry;
   says.imports = (uint64_t)imports.data();
   says.count = imports.size();
   char here;
-  uint64_t program = (uint64_t)&__executable_start, libraries = (uint64_t)dlsym(RTLD_DEFAULT, "strerror"), stack = (uint64_t)&here & ~0xffffull;
-  uint64_t heap = ((uint64_t)sbrk(0) & ~0xfffull);
+  uint64_t program = (uint64_t)&__executable_start, libraries = (uint64_t)dlsym(RTLD_DEFAULT, "strerror"), stack = (uint64_t)&here;
   auto around = [](uint64_t base, uint64_t bytes) { return Region{base, base > bytes ? base - bytes : 0, base + bytes}; };
-  says.regions[0] = around(libraries, kAround);   // the candidate and large blocks of memory, too
+  says.regions[0] = around(libraries, kAround);
   says.regions[1] = {program, program, (uint64_t)&end};
-  says.regions[2] = around(heap, kAround);
-  says.regions[3] = around(stack, kStack);
-  says.regions[4] = {tensors, tensors, tensors + tensors_bytes};
-  says.regions[5] = {says.loaded, says.loaded, says.loaded + kAround};
+  says.regions[2] = around((uint64_t)sbrk(0) & ~0xfffull, kAround);
+  says.regions[4] = around(stack, kStack);
+  says.regions[5] = {tensors, tensors, tensors + tensors_bytes};
+  says.regions[6] = around(says.loaded, kAround);   // the candidate, and large blocks of memory
+  says.regions[3] = around((uint64_t)take_heap(of_heap), kAround);
   asm volatile("int3" : : "D"(&says) : "memory");
 #else
-  (void)entry, (void)tensors, (void)tensors_bytes;
+  (void)entry, (void)tensors, (void)tensors_bytes, (void)of_heap;
 #endif
 }
 

@@ -18,9 +18,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "instruction.h"
+#include "library_calls.h"
+#include "sides.h"
 
 namespace stepping {
 namespace {
@@ -28,8 +32,9 @@ namespace {
 constexpr uint64_t kMostSteps = 400'000;
 constexpr uint64_t kLowBits = 4096;          // below, addresses are alike in both processes
 constexpr int64_t kNear = 4096;              // of zero: what addresses, and distances between them, may be compared with
-constexpr int kArguments[] = {7, 6, 2, 1, 8, 9};   // rdi rsi rdx rcx r8 r9
-constexpr size_t kBytesLookedAt = 256;
+constexpr uint64_t kDirtied = 1024;          // of the stack, by a library function, cleared after it
+constexpr uint64_t kMostCleared = 1 << 16, kRedZone = 128;
+constexpr int kStackPointer = 4;
 
 double now_s() {
   timespec t;
@@ -37,63 +42,8 @@ double now_s() {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-struct Side {
-  int pid = 0;
-  Announcement says{};
-  user_regs_struct regs{};
-  user_fpregs_struct vectors{};
-  std::vector<Import> imports;
-
-  bool ended = false;
-  std::string how;
-  uint64_t general(int number) const {
-    const unsigned long long* in_order[16] = {&regs.rax, &regs.rcx, &regs.rdx, &regs.rbx, &regs.rsp, &regs.rbp,
-                                              &regs.rsi, &regs.rdi, &regs.r8,  &regs.r9,  &regs.r10, &regs.r11,
-                                              &regs.r12, &regs.r13, &regs.r14, &regs.r15};
-    return *in_order[number];
-  }
-  // False where it is not mapped.
-  bool read(uint64_t address, void* into, size_t bytes) const {
-    for (size_t done = 0; done < bytes; done += 8) {
-      errno = 0;
-      long word = ptrace(PTRACE_PEEKDATA, pid, (void*)(address + done), nullptr);
-      if (errno) return false;
-      memcpy((char*)into + done, &word, std::min<size_t>(8, bytes - done));
-    }
-    return true;
-  }
-  bool set_byte(uint64_t address, uint8_t value, uint8_t* before) const {
-    errno = 0;
-    long word = ptrace(PTRACE_PEEKTEXT, pid, (void*)address, nullptr);
-    if (errno) return false;
-    if (before) *before = (uint8_t)word;
-    return ptrace(PTRACE_POKETEXT, pid, (void*)address, (void*)((word & ~0xffl) | value)) == 0;
-  }
-  void read_registers() { ptrace(PTRACE_GETREGS, pid, nullptr, &regs); }
-  // Waits until it stops. False where it has ended; `how` says in words how.
-  bool stopped(int* by = nullptr) {
-    int status = 0;
-    if (waitpid(pid, &status, __WALL) != pid) status = -1;
-    if (status == -1 || !WIFSTOPPED(status)) {
-      ended = true;
-      if (status == -1) how = "cannot be waited for";
-      else if (WIFSIGNALED(status)) how = std::string("ended by ") + strsignal(WTERMSIG(status));
-      else if (WEXITSTATUS(status) == kNotTraced) how = "may not be traced (ptrace)";
-      else how = "ended with code " + std::to_string(WEXITSTATUS(status));
-      return false;
-    }
-    if (by) *by = WSTOPSIG(status);
-    return true;
-  }
-};
-
-struct Pair { uint64_t a = 0, b = 0; };
-enum class Kind { kEqual, kAddress, kOther };
-// What is known of a register beyond its value: a distance of two addresses; the lower half of one; a result of a library
-// function that depends on what is not equal.
-enum class Mark : uint8_t { kNone, kDistance, kHalf, kUnusable };
-
-uint64_t cut(uint64_t value, int bytes) { return bytes >= 8 ? value : value & ((1ull << 8 * bytes) - 1); }
+// What is known of a register beyond its value: a distance of two addresses; the lower half of one.
+enum class Mark : uint8_t { kNone, kDistance, kHalf };
 
 std::string hex(const uint8_t* code, size_t count) {
   std::string text;
@@ -105,26 +55,24 @@ std::string hex(const uint8_t* code, size_t count) {
 class Stepper {
  public:
   Stepper(const int (&processes)[2], double deadline_s) : deadline_s_(deadline_s) {
-    for (int i = 0; i < 2; ++i) sides_[i].pid = processes[i];
+    sides_.a.pid = processes[0], sides_.b.pid = processes[1];
   }
 
   std::string run() {
     std::string missing = begin();
+    if (missing == kAgain) return missing;
     if (!missing.empty()) return "missing " + missing;
-    const uint64_t top = sides_[0].regs.rsp;
+    const uint64_t top = sides_.a.regs.rsp;
+    lowest_ = top;
     while (finding_.empty() && died_.empty()) {
-      Side &a = sides_[0], &b = sides_[1];
+      Side &a = sides_.a, &b = sides_.b;
       if (a.regs.rip - a.says.loaded != b.regs.rip - b.says.loaded && (inside(a) || inside(b))) {
         found("takes another way");
       } else if (inside(a)) {
         if (++steps_ > kMostSteps) found("executes more than " + std::to_string(kMostSteps) + " instructions in one call, too many to be followed:");
         else one();
         if (now_s() > deadline_s_) found("takes too long to be followed:");
-      } else if (a.regs.rsp == top + 8) {
-        return "steps " + std::to_string(steps_);
-      } else if (!outside()) {
-        break;
-      } else if (left_) {
+      } else if (a.regs.rsp == top + 8 ? ended() : outside() && left_) {
         return "steps " + std::to_string(steps_);
       }
     }
@@ -141,28 +89,40 @@ class Stepper {
 
   // Both processes, run to the first instruction of the function to be called; or why not.
   std::string begin() {
-    for (Side& side : sides_) {
-      if (!side.stopped()) return "at its start, the process that was to be stepped " + side.how;
-      ptrace(PTRACE_SETOPTIONS, side.pid, nullptr, (void*)PTRACE_O_EXITKILL);
-      if (ptrace(PTRACE_CONT, side.pid, nullptr, nullptr) != 0) return std::string("ptrace: ") + strerror(errno);
+    for (Side* side : sides_.both()) {
+      if (!side->stopped()) return "at its start, the process that was to be stepped " + side->how;
+      ptrace(PTRACE_SETOPTIONS, side->pid, nullptr, (void*)PTRACE_O_EXITKILL);
+      if (ptrace(PTRACE_CONT, side->pid, nullptr, nullptr) != 0) return std::string("ptrace: ") + strerror(errno);
     }
-    for (Side& side : sides_) {
+    for (Side* side : sides_.both()) {
       int by = 0;
-      while (side.stopped(&by) && by != SIGTRAP) ptrace(PTRACE_CONT, side.pid, nullptr, (void*)(long)by);
-      if (side.ended) return "the process that was to be stepped " + side.how;
-      side.read_registers();
-      if (!side.read(side.regs.rdi, &side.says, sizeof side.says)) return "memory of the process cannot be read";
-      side.imports.resize(std::min<uint64_t>(side.says.count, 1 << 16));
-      if (!side.read(side.says.imports, side.imports.data(), side.imports.size() * sizeof(Import))) return "memory of the process cannot be read";
-      if (!to(side, side.says.entry)) return "its first instruction was not reached";
+      while (side->stopped(&by) && by != SIGTRAP) ptrace(PTRACE_CONT, side->pid, nullptr, (void*)(long)by);
+      if (side->ended) return "the process that was to be stepped " + side->how;
+      side->read_registers();
+      if (!side->read(side->regs.rdi, &side->says, sizeof side->says)) return "memory of the process cannot be read";
+      side->imports.resize(std::min<uint64_t>(side->says.count, 1 << 16));
+      if (!side->read(side->says.imports, side->imports.data(), side->imports.size() * sizeof(Import))) return "memory of the process cannot be read";
+      if (!to(*side, side->says.entry)) return "its first instruction was not reached";
+      forget(*side, false);
     }
-    const Side &a = sides_[0], &b = sides_[1];
+    const Side &a = sides_.a, &b = sides_.b;
     if (a.imports.size() != b.imports.size() || a.says.text_end - a.says.text_begin != b.says.text_end - b.says.text_begin)
       return "the two processes are not alike";
     if (a.says.loaded == b.says.loaded) return "the system loads programs at fixed addresses";
+    if (!differ_in_each_byte()) return kAgain;
     text_.resize(a.says.text_end - a.says.text_begin);
     if (!a.read(a.says.text_begin, text_.data(), text_.size())) return "its code cannot be read";
     return "";
+  }
+
+  // Whether no byte of an address is equal in both by chance: libraries, heap, stack, candidate.
+  bool differ_in_each_byte() const {
+    for (int which : {0, 3, 4, 6}) {
+      const uint64_t differs = sides_.a.says.regions[which].base ^ sides_.b.says.regions[which].base;
+      for (uint64_t part : {0xf000ull, 0xff0000ull, 0xff000000ull, 0xff00000000ull})
+        if ((differs & part) == 0) return false;
+    }
+    return true;
   }
 
   // Runs one process until it is at `address`, which must be where it goes next.
@@ -177,25 +137,33 @@ class Stepper {
     if (side.regs.rip != address + 1) return false;
     side.set_byte(address, before, nullptr);
     side.regs.rip = address;
-    return ptrace(PTRACE_SETREGS, side.pid, nullptr, &side.regs) == 0;
+    side.write_registers();
+    return true;
+  }
+  // What a caller leaves in registers that are not arguments, and a function in all that are not its caller's, tells of no
+  // address.
+  static void forget(Side& side, bool returned) {
+    for (int number : {2, 1, 8, 9, 10, 11}) if (!returned || number != 2) side.set_general(number, 0);   // rdx may be a result
+    if (returned) side.set_general(6, 0), side.set_general(7, 0);
+    side.regs.eflags &= ~0x8d5ull;   // carry, parity, adjust, zero, sign, overflow
+    side.write_registers();
+  }
+  // Both after the call, in called().
+  bool ended() {
+    for (Side* side : sides_.both()) {
+      int by = 0;
+      if (ptrace(PTRACE_CONT, side->pid, nullptr, nullptr) != 0 || !side->stopped(&by) || by != SIGTRAP) {
+        died_ = "its process ended";
+        return false;
+      }
+    }
+    return true;
   }
 
   // --- values ---------------------------------------------------------------------------------------
 
-  Kind kind(Pair v, int bytes = 8) const {
-    v = {cut(v.a, bytes), cut(v.b, bytes)};
-    if (v.a == v.b) return Kind::kEqual;
-    if (bytes == 8)
-      for (int i = 0; i < kRegions; ++i) {
-        const Region &r = sides_[0].says.regions[i], &q = sides_[1].says.regions[i];
-        if (v.a - r.base == v.b - q.base && v.a >= r.begin && v.a < r.end) return Kind::kAddress;
-      }
-    return Kind::kOther;
-  }
-  Pair general(int number, bool high = false) const {
-    int by = high ? 8 : 0;
-    return {sides_[0].general(number) >> by, sides_[1].general(number) >> by};
-  }
+  Kind kind(Pair v, int bytes = 8) const { return sides_.kind(v, bytes); }
+  Pair general(int number, bool high = false) const { return sides_.general(number, high); }
   Mark mark(int number) const {
     Pair now = general(number);
     const auto& [what, then] = marks_[(size_t)number];
@@ -204,39 +172,15 @@ class Stepper {
   void set_mark(int number, Mark what) { marks_[(size_t)number] = {what, general(number)}; }
 
   Pair place(const Instruction& it) const {
-    Pair p;
-    for (int i = 0; i < 2; ++i) {
-      const Side& side = sides_[i];
+    auto in = [&](const Side& side) {
       uint64_t at = (uint64_t)it.displacement;
       if (it.of_thread) at += side.regs.fs_base;
       if (it.relative) at += side.regs.rip + (uint64_t)it.length;
       if (it.base != kNone) at += side.general(it.base);
       if (it.index != kNone) at += side.general(it.index) * (uint64_t)it.scale;
-      (i ? p.b : p.a) = at;
-    }
-    return p;
-  }
-  // Not mapped in one of them: the access will fail there.
-  Pair memory(Pair at) const {
-    Pair v;
-    if (!sides_[0].read(at.a, &v.a, 8) || !sides_[1].read(at.b, &v.b, 8)) return {};
-    return v;
-  }
-  bool same_memory(Pair at, size_t bytes) const {
-    uint8_t one[16] = {}, other[16] = {};
-    return !sides_[0].read(at.a, one, bytes) || !sides_[1].read(at.b, other, bytes) || memcmp(one, other, bytes) == 0;
-  }
-  void read_vectors() {
-    for (Side& side : sides_) ptrace(PTRACE_GETFPREGS, side.pid, nullptr, &side.vectors);
-  }
-  bool same_vector(int number, size_t bytes) const {
-    return memcmp((const char*)sides_[0].vectors.xmm_space + 16 * number, (const char*)sides_[1].vectors.xmm_space + 16 * number, bytes) == 0;
-  }
-  Pair vector_low(int number) const {
-    Pair v;
-    memcpy(&v.a, (const char*)sides_[0].vectors.xmm_space + 16 * number, 8);
-    memcpy(&v.b, (const char*)sides_[1].vectors.xmm_space + 16 * number, 8);
-    return v;
+      return at;
+    };
+    return {in(sides_.a), in(sides_.b)};
   }
 
   // --- one instruction --------------------------------------------------------------------------------
@@ -244,39 +188,49 @@ class Stepper {
   struct Operand { Pair value; Kind kind; Mark mark; };
 
   Operand operand(int number, bool high, bool is_memory, Pair at, int bytes) const {
-    Pair value = is_memory ? memory(at) : general(number, high);
+    Pair value = is_memory ? sides_.memory(at, std::min(bytes, 8)) : general(number, high);
     Mark m = is_memory ? Mark::kNone : mark(number);
     return {{cut(value.a, bytes), cut(value.b, bytes)}, kind(value, bytes), m};
   }
 
   const Instruction& instruction() {
-    uint64_t offset = sides_[0].regs.rip - sides_[0].says.text_begin;
+    uint64_t offset = sides_.a.regs.rip - sides_.a.says.text_begin;
     auto [it, fresh] = decoded_.try_emplace(offset);
     if (fresh) it->second = decode(text_.data() + offset, text_.size() - offset);
     return it->second;
   }
 
   bool advance() {
-    for (Side& side : sides_)
-      if (ptrace(PTRACE_SINGLESTEP, side.pid, nullptr, nullptr) != 0) { died_ = "its process ended"; return false; }
-    for (Side& side : sides_) {
+    for (Side* side : sides_.both())
+      if (ptrace(PTRACE_SINGLESTEP, side->pid, nullptr, nullptr) != 0) { died_ = "its process ended"; return false; }
+    for (Side* side : sides_.both()) {
       int by = 0;
-      if (!side.stopped(&by)) { died_ = "its process ended"; return false; }
+      if (!side->stopped(&by)) { died_ = "its process ended"; return false; }
       if (by != SIGTRAP) { died_ = std::string("its process was stopped by ") + strsignal(by); return false; }
-      side.read_registers();
+      side->read_registers();
     }
     return true;
   }
 
+  // A function that returns leaves addresses on the stack, which end up in the padding of structures.
+  void clear_below() {
+    const uint64_t used = sides_.a.regs.rsp - std::min<uint64_t>(lowest_, sides_.a.regs.rsp) + kRedZone;
+    for (Side* side : sides_.both()) side->clear(side->regs.rsp - std::min(used, kMostCleared), side->regs.rsp);
+    lowest_ = sides_.a.regs.rsp;
+  }
+
   void one() {
-    last_ = sides_[0].regs.rip - sides_[0].says.loaded;
+    last_ = sides_.a.regs.rip - sides_.a.says.loaded;
     const Instruction& it = instruction();
     Pair at{};
     if (it.memory) {
       for (int part : {it.base, it.index})
         if (part != kNone && kind(general(part)) == Kind::kOther) return found("reads a table, or computes, at a place that it made from an address");
       at = place(it);
+      if (!it.load_effective && kind(at) == Kind::kOther) return found("reads or writes at a place that it made from an address");
     }
+    if (kind(general(kStackPointer)) != Kind::kAddress) return found("has its stack at a place that it made from an address");
+    lowest_ = std::min<uint64_t>(lowest_, sides_.a.regs.rsp);
     const bool has_target = it.target != kNone || it.target_is_memory;
     Operand target{}, source{};
     if (it.does != Does::kVector && it.reads_target && has_target && !it.target_is_xmm)
@@ -284,15 +238,14 @@ class Stepper {
     const bool has_source = (it.source != kNone || it.source_is_memory) && !it.source_is_xmm;
     if (it.does != Does::kVector && has_source) source = operand(it.source, it.source_high, it.source_is_memory, at, it.bytes);
     if (it.has_immediate && !has_source) source = {{cut((uint64_t)it.immediate, it.bytes), cut((uint64_t)it.immediate, it.bytes)}, Kind::kEqual, Mark::kNone};
-    if (it.does != Does::kMove && (target.mark == Mark::kUnusable || source.mark == Mark::kUnusable))
-      return found("decides by what a library function told of an address");
     if (flags_of_rest_ && it.reads_flags) return found("decides by a part of an address");
+    if (flags_of_order_ && it.reads_flags && !it.asks_equality) return found("asks which of two addresses of unlike memory is greater");
     if (reads_rest(it) || makes_rest(it, target, source)) return follow_rest(it, target, source);
     if (it.writes != kNone) rest_[(size_t)it.writes] = false;
-    if (it.sets_flags) flags_of_rest_ = false;
+    if (it.sets_flags) flags_of_rest_ = flags_of_order_ = false;
     switch (it.does) {
       case Does::kUnknown: {
-        uint64_t offset = sides_[0].regs.rip - sides_[0].says.text_begin;
+        uint64_t offset = sides_.a.regs.rip - sides_.a.says.text_begin;
         return found("executes an instruction that cannot be followed (" + hex(text_.data() + offset, std::min<size_t>(8, text_.size() - offset)) + ")");
       }
       case Does::kMove: return move(it, source);
@@ -302,20 +255,38 @@ class Stepper {
       case Does::kCompare: if (!compares(it, target, source)) return found("compares an address with a number"); break;
       case Does::kCompute: {
         bool equal = target.kind == Kind::kEqual && source.kind == Kind::kEqual;
+        if (it.source_is_memory && it.bytes > 8) equal = equal && sides_.same_memory(at, (uint64_t)it.bytes);
         for (int r = 0; r < 16; ++r) equal = equal && (!(it.also >> r & 1) || kind(general(r), it.bytes) == Kind::kEqual);
         if (!equal) return found("computes with an address as with a number");
         break;
       }
+      case Does::kString: if (!moves_string(it)) return; break;
       case Does::kVector: {
-        read_vectors();
-        bool equal = !(it.target != kNone && it.reads_target) || same_vector(it.target, (size_t)it.bytes);
-        if (it.source != kNone) equal = equal && same_vector(it.source, (size_t)it.bytes);
-        if (it.source_is_memory) equal = equal && same_memory(at, (size_t)it.bytes);
+        sides_.read_vectors();
+        bool equal = !(it.target != kNone && it.reads_target) || sides_.same_vector(it.target, (size_t)it.bytes);
+        if (it.source != kNone) equal = equal && sides_.same_vector(it.source, (size_t)it.bytes);
+        if (it.source_is_memory) equal = equal && sides_.same_memory(at, (uint64_t)it.bytes);
         if (!equal) return found("computes with an address as with a number");
         break;
       }
     }
     advance();
+  }
+
+  // A repeated one is stepped once for each time.
+  bool moves_string(const Instruction& it) {
+    const uint64_t at = sides_.a.regs.rip;
+    const bool goes_on = it.repeats && at == repeating_;
+    repeating_ = it.repeats && sides_.a.general(1) > 1 ? at : 0;
+    if (goes_on) return true;
+    const Pair times = it.repeats ? general(1) : Pair{1, 1}, from = general(6), to = general(7);
+    auto refuse = [&](const char* what) { found(what); return false; };
+    if (kind(times) != Kind::kEqual) return refuse("copies as much as an address says");
+    if ((it.loads && kind(from) == Kind::kOther) || (it.stores && kind(to) == Kind::kOther))
+      return refuse("reads or writes at a place that it made from an address");
+    if (it.loads && it.stores) return to.a - from.a >= times.a * (uint64_t)it.bytes || to.a == from.a || refuse("copies memory onto itself");
+    const Pair value = it.loads ? sides_.memory(from, it.bytes) : general(0);
+    return it.bytes == 8 || kind(value, it.bytes) != Kind::kOther || refuse("takes a part of an address");
   }
 
   // --- the rest of an address -----------------------------------------------------------------------
@@ -356,8 +327,8 @@ class Stepper {
 
   void move(const Instruction& it, Operand source) {
     if (it.source_is_xmm && it.narrows) {
-      read_vectors();
-      Pair low = vector_low(it.source);
+      sides_.read_vectors();
+      Pair low = sides_.vector_low(it.source);
       source = {low, kind(low, it.bytes), Mark::kNone};
     }
     Mark after = source.mark;
@@ -373,10 +344,11 @@ class Stepper {
   void add(const Instruction& it, const Operand& target, const Operand& source, Pair at) {
     bool distant = target.mark == Mark::kDistance && source.kind == Kind::kEqual && near(source);
     bool apart = target.kind == Kind::kAddress && source.kind == Kind::kAddress;
+    if (apart && !sides_.comparable(target.value, source.value)) return found("computes how far unlike memory is apart");
     for (const Operand& one : {target, source})
       if (one.kind == Kind::kOther && !distant) return found("computes with an address as with a number");
     if (!advance()) return;
-    Pair result = it.load_effective ? at : it.target_is_memory ? memory(at) : general(it.target);
+    Pair result = it.load_effective ? at : it.target_is_memory ? sides_.memory(at, it.bytes) : general(it.target);
     Kind made = kind(result, it.bytes);
     if (made == Kind::kOther && !(it.target != kNone && (distant || apart))) return found("makes a number of an address");
     if (it.target != kNone) set_mark(it.target, made == Kind::kOther ? Mark::kDistance : Mark::kNone);
@@ -401,10 +373,13 @@ class Stepper {
     const Operand &mask = source.kind == Kind::kEqual ? source : target, &other = source.kind == Kind::kEqual ? target : source;
     return low(mask) && equal_under(other, mask);
   }
-  bool compares(const Instruction& it, const Operand& one, const Operand& other) const {
+  bool compares(const Instruction& it, const Operand& one, const Operand& other) {
     if (one.kind == Kind::kEqual && other.kind == Kind::kEqual) return true;
     if (it.bytes < 8) return false;
-    if (one.kind == Kind::kAddress && other.kind == Kind::kAddress) return true;
+    if (one.kind == Kind::kAddress && other.kind == Kind::kAddress) {
+      flags_of_order_ = !sides_.comparable(one.value, other.value);
+      return true;
+    }
     auto with_number = [](const Operand& x, const Operand& n) {
       // Null, as compilers ask for it (less than 1), or an end (-1): no address is near zero.
       return n.kind == Kind::kEqual && near(n) && (x.kind == Kind::kAddress || x.mark == Mark::kDistance);
@@ -416,123 +391,75 @@ class Stepper {
 
   // Runs a library function in both, up to where it returns to. False where that cannot be.
   bool outside() {
-    Side &a = sides_[0], &b = sides_[1];
+    Side &a = sides_.a, &b = sides_.b;
+    auto refuse = [&](const std::string& what) { found(what); return false; };
     size_t which = 0;
     while (which < a.imports.size() && a.imports[which].address != a.regs.rip) ++which;
-    if (which == a.imports.size() || b.imports[which].address != b.regs.rip) {
-      found("calls what it does not import");
-      return false;
-    }
-    bool unusable = false;
-    for (int number : kArguments)
-      if (rest_[(size_t)number]) { found("takes a part of an address"); return false; }
-    if (!may_call(a.imports[which], unusable)) return false;
+    if (which == a.imports.size() || b.imports[which].address != b.regs.rip) return refuse("calls what it does not import");
+    for (int number : {7, 6, 2, 1, 8, 9})   // arguments: rdi rsi rdx rcx r8 r9
+      if (rest_[(size_t)number]) return refuse("takes a part of an address");
+    const std::string takes = a.imports[which].takes;
+    std::string what = arguments_finding(sides_, takes.c_str());
+    if (!what.empty()) return refuse(what);
+    const bool puts = !takes.empty() && takes.back() == 'B';
+    const Pair first = general(7);
+    const uint64_t room = std::max(general(6).a, general(puts ? 2 : 7).a);   // of the block, or how it is aligned
     Pair back{};
+    died_ = "its process ended";
     if (!a.read(a.regs.rsp, &back.a, 8) || !b.read(b.regs.rsp, &back.b, 8)) return false;
-    uint64_t to[2] = {back.a, back.b};
     bool returns = back.a >= a.says.text_begin && back.a < a.says.text_end;
-    uint8_t before[2] = {};
-    for (int i = 0; i < 2; ++i) {
-      if (returns && !sides_[i].set_byte(to[i], 0xcc, &before[i])) return false;
-      if (ptrace(PTRACE_CONT, sides_[i].pid, nullptr, nullptr) != 0) return false;
-    }
-    for (int i = 0; i < 2; ++i) {
-      int by = 0;
-      if (!sides_[i].stopped(&by)) return false;
-      if (!returns) continue;
-      if (by != SIGTRAP || !arrive(sides_[i], to[i], before[i])) { died_ = "a library function did not return"; return false; }
-    }
     left_ = !returns;   // the last call of the function: what follows is the process that makes the calls
+    if (left_) {
+      died_.clear();
+      return ended();
+    }
+    uint8_t before[2] = {};
+    if (!a.set_byte(back.a, 0xcc, &before[0]) || !b.set_byte(back.b, 0xcc, &before[1])) return false;
+    for (Side* side : sides_.both())
+      if (ptrace(PTRACE_CONT, side->pid, nullptr, nullptr) != 0) return false;
+    for (Side* side : sides_.both()) {
+      const bool is_a = side == &a;
+      int by = 0;
+      if (!side->stopped(&by) || by != SIGTRAP || !arrive(*side, is_a ? back.a : back.b, before[!is_a])) {
+        died_ = "a library function did not return";
+        return false;
+      }
+      side->clear(side->regs.rsp - kDirtied, side->regs.rsp);
+    }
+    died_.clear();
+    const bool made_of_address = kind(general(2)) == Kind::kOther;
+    for (Side* side : sides_.both()) {
+      if (made_of_address) side->set_general(2, 0);
+      forget(*side, true);
+    }
     rest_[0] = false;   // the result
-    if (unusable) set_mark(0, Mark::kUnusable);
-    return true;
-  }
-
-  bool may_call(const Import& import, bool& unusable) {
-    auto argument = [&](int number) { return general(kArguments[number]); };
-    auto refuse = [&](const char* what) { found(what); return false; };
-    switch (import.checks) {
-      case Checks::kNothing: return true;
-      case Checks::kNotFollowed: return refuse("calls a library function that calls back or unwinds the stack, which cannot be followed");
-      case Checks::kSizes:
-        for (int i = 0; i < 6; ++i)
-          if ((import.which >> i & 1) && kind(argument(i)) != Kind::kEqual) return refuse("computes with an address as with a number");
-        return true;
-      case Checks::kNumber:
-        read_vectors();
-        return same_vector(0, 8) || same_vector(0, 4) || refuse("computes with an address as with a number");
-      case Checks::kCopy: {
-        Pair bytes = argument(2), from = argument(1);
-        if (kind(bytes) != Kind::kEqual) return refuse("copies as much as an address says");
-        return (bytes.a % 8 == 0 && from.a % 8 == 0) || holds_no_address(from, bytes.a) || refuse("takes a part of an address");
-      }
-      case Checks::kMemory: {
-        Pair bytes = argument(2);
-        bool equal = kind(bytes) == Kind::kEqual;
-        for (int i = 0; i < 2 && equal; ++i) {
-          Kind k = kind(argument(i));
-          equal = k == Kind::kEqual || (k == Kind::kAddress && same_bytes(argument(i), bytes.a));
-        }
-        return equal || refuse("has a library function read bytes of an address");
-      }
-      case Checks::kBytes:
-      case Checks::kPrints:
-      case Checks::kObject:
-        unusable = import.checks == Checks::kPrints;
-        for (int i = 0; i < 6; ++i) {
-          Pair value = argument(i);
-          Kind k = kind(value);
-          unusable = unusable || k == Kind::kOther;
-          if (k != Kind::kAddress || i > 3 || (import.which >> i & 1)) continue;
-          if (!alike(value, i == 0 && import.checks == Checks::kObject)) return refuse("has a library function read bytes of an address");
-        }
-        return true;
-    }
-    return false;
-  }
-
-  // Whether what lies at both places is equal, up to the first zero byte: text. With `object`, whole words may be addresses.
-  bool alike(Pair at, bool object = false) const {
-    for (size_t i = 0; i < kBytesLookedAt; i += 8) {
-      Pair word;
-      if (!sides_[0].read(at.a + i, &word.a, 8) || !sides_[1].read(at.b + i, &word.b, 8)) return true;
-      for (int byte = 0; byte < 8; ++byte) {
-        uint8_t x = (uint8_t)(word.a >> 8 * byte), y = (uint8_t)(word.b >> 8 * byte);
-        if (x != y) { if (object && kind(word) == Kind::kAddress) break; return false; }
-        if (x == 0 && !object) return true;
-      }
-      if (object && i >= 24) return true;   // a string, a list, a table: what follows is not its own
-    }
-    return true;
-  }
-  bool same_bytes(Pair at, uint64_t bytes) const {
-    for (uint64_t i = 0; i < bytes; i += 8)
-      if (!same_memory({at.a + i, at.b + i}, (size_t)std::min<uint64_t>(8, bytes - i))) return false;
-    return true;
-  }
-  bool holds_no_address(Pair at, uint64_t bytes) const {
-    for (uint64_t i = 0; i < bytes + 7; ++i) {
-      if (kind(memory({at.a + i - 7, at.b + i - 7})) == Kind::kAddress) return false;
-      if (i > kBytesLookedAt) break;
+    if (takes.find_first_of("AB") != takes.npos) {
+      const Pair at = puts ? sides_.memory(first) : general(0);
+      sides_.blocks.push_back({{at.a, at.a, at.a + room}, {at.b, at.b, at.b + room}});
     }
     return true;
   }
 
-  Side sides_[2];
+  Sides sides_;
   double deadline_s_;
   uint64_t steps_ = 0, last_ = 0;   // last_: where the latest instruction of the candidate lies in its object
+  uint64_t lowest_ = 0, repeating_ = 0;   // how low the stack was since it was cleared; a repeated instruction at work
   bool left_ = false;
   std::string finding_, died_;
   std::vector<uint8_t> text_;
   std::unordered_map<uint64_t, Instruction> decoded_;
   std::array<std::pair<Mark, Pair>, 16> marks_{};
   std::array<bool, 16> rest_{};   // registers of which nothing but the lowest byte is a number
-  bool flags_of_rest_ = false;                  // flags were set by the rest of such registers
+  bool flags_of_rest_ = false;    // flags were set by the rest of such registers
+  bool flags_of_order_ = false;   // by addresses whose order may differ from process to process
 };
 
 }  // namespace
 
 std::string step(const int (&processes)[2], double deadline_s) { return Stepper(processes, deadline_s).run(); }
+void go_on(const int (&processes)[2]) {
+  for (int process : processes) ptrace(PTRACE_CONT, process, nullptr, nullptr);
+}
 void be_stepped() {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(kNotTraced);
 }
@@ -543,6 +470,7 @@ void be_stepped() {
 
 namespace stepping {
 std::string step(const int (&)[2], double) { return "missing host code is followed on x86-64 only"; }
+void go_on(const int (&)[2]) {}
 void be_stepped() {}
 }  // namespace stepping
 

@@ -9,28 +9,23 @@
 
 namespace stepping {
 
-// How the arguments of a library function are checked before it runs, since it is not stepped through.
-enum class Checks : uint32_t {
-  kNothing,     // the CUDA functions, whose arguments are recorded; free, delete
-  kSizes,       // the arguments of `which` must be equal in both processes
-  kCopy,        // memcpy and memmove: not of a part of an address
-  kNumber,      // mathematics: xmm0 must be equal
-  kBytes,       // reads text: what its arguments point to must be equal, but for those of `which`
-  kPrints,      // the same, and how long the text is that it writes may not be used
-  kMemory,      // reads bytes, as many as the third argument says: they must be equal
-  kObject,      // the same as kBytes, but that its first argument is an object, which may hold addresses
-  kNotFollowed, // calls back, or unwinds the stack
-};
-
+// A function that the candidate imports, and how its arguments are checked, since it is not stepped through. `takes` has a
+// letter for each argument:
+//   p a pointer, what it points to is not read    n a number    i a number of 32 bits    d, f floating-point numbers
+//   t text up to a zero byte    u the same, at most as much as the next argument says    U as the third says
+//   m memory, as many bytes as the next argument says    q as the one after it says    M as the third says
+//   w as the product of the next two    e up to where the next argument points
+//   8 memory of 8 bytes    o of 16 bytes    s a std::string    % a format, with what it prints    v a va_list, after %
+//   A it returns a block of memory that is aligned    B its first argument says where it puts the address of one
+//   * all arguments of a function of CUDA, which are recorded    ! it cannot be followed
 struct Import {
   uint64_t address;
-  Checks checks;
-  uint32_t which;            // arguments, as bits
+  char takes[8];
 };
 
 struct Region { uint64_t base, begin, end; };
 
-constexpr int kRegions = 6;
+constexpr int kRegions = 7;
 
 // What a process says of itself where it waits to be stepped; at the address in rdi.
 struct Announcement {
@@ -47,14 +42,25 @@ inline __attribute__((always_inline)) void guard_stacks_alike() {
   asm volatile("movq %0, %%fs:0x28" : : "r"(0x6b65726e656c0000ull));
 #endif
 }
-// In the stepped process: waits, and makes itself known to the process that steps it.
-void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes);
+// In the stepped process: waits, and makes itself known to the process that steps it. What malloc gives from then on lies
+// `of_heap` bytes further on.
+void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes, uint64_t of_heap);
+// In the stepped process, after the call: waits.
+inline __attribute__((always_inline)) void called() {
+#if defined(__x86_64__)
+  asm volatile("int3" : : : "memory");
+#endif
+}
 // In the stepped process, before anything else: lets its parent step it. Where the system does not allow it, the process ends
 // with the code kNotTraced.
 void be_stepped();
 constexpr int kNotTraced = 3;
+constexpr char kAgain[] = "again";
 // Steps both processes, which have just been started and called be_stepped(), through one call. Returns a line:
-// "steps N", "finding N WHAT" or "missing WHY".
+// "steps N", and then both wait in called(); "finding N WHAT", "missing WHY",
+// or kAgain where the system gave them addresses that are too much alike.
 std::string step(const int (&processes)[2], double deadline_s);
+// Lets processes that wait in called() go on.
+void go_on(const int (&processes)[2]);
 
 }  // namespace stepping

@@ -73,8 +73,8 @@ class Attention:
 
 
 def as_attention(kernel: Kernel, plan: Plan) -> Attention | None:
-    """Returns the description of the attention that `kernel` computes in one launch. None if its stages
-    (reductions) are not the four of `Attention.stages`."""
+    """Returns the description of the attention that `kernel`, a kernel of `plan`, computes in one launch.
+    None if its stages (reductions) are not the four of `Attention.stages`."""
     if [stage.name for stage in kernel.stages] != [SCORE, LARGEST, WEIGHT, RESULT]:
         return None
     scores, largest, _, result = kernel.stages
@@ -91,9 +91,9 @@ def as_attention(kernel: Kernel, plan: Plan) -> Attention | None:
 
 
 def found_attention(kernel: Kernel, plan: Plan) -> tuple[Attention, Kernel, tuple[Kernel, Kernel]] | No:
-    """Looks for an attention of which `kernel` is the last step, the product of weights and values. Returns
-    (the attention, one kernel that computes all of it, the two kernels that are then superfluous: the product
-    of queries and keys, and the softmax). `No`, with the reason, if there is none."""
+    """Looks in `plan` for an attention of which `kernel` is the last step, the product of weights and values.
+    Returns (the attention, one kernel that computes all of it, the two kernels that are then superfluous: the
+    product of queries and keys, and the softmax). `No`, with the reason, if there is none."""
     product = as_product(kernel, plan)
     if product is None or product.part is not None:
         return No("it is no product of two matrices over one K axis")
@@ -228,8 +228,9 @@ def _kernel(kernel: Kernel, found: Attention, guarded: bool) -> Kernel:
 
 @dataclass(frozen=True)
 class Band:
-    """The keys that a query may see under a mask: with the query's number q, those numbered from q + `first`
-    to q + `last`, both included. None: no limit on that side. All other keys have the score -infinity."""
+    """The keys that a query may see under a mask: the query number q may see the keys numbered from q +
+    `first` to q + `last`, both included. None: no limit on that side. All other keys have the score
+    -infinity."""
 
     first: Index | None = None
     last: Index | None = None

@@ -8,9 +8,9 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Part:
-    """Says that a loop is one of two that share its iterations, as in split-K. The iterations are cut into
-    pieces of `length`. The loop itself runs over one piece; another loop of the kernel, whose variable is
-    `name`, counts the pieces."""
+    """Says that the iterations of a loop are cut into pieces, as in split-K. A piece has `length` iterations.
+    The loop itself runs over one piece; another loop of the kernel, whose variable is `name`, counts the
+    pieces."""
 
     name: str
     length: Index

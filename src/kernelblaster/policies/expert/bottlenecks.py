@@ -42,9 +42,9 @@ def thresholds() -> dict[str, Any]:
 
 def leader(s: Signals) -> tuple[str, float]:
     """Returns (the busiest part of the GPU, its utilization from 0 to 1), by the signals `s` of a kernel.
-    Parts are "dram", "l2", "l1", "issue" and the names of pipes. DRAM counts as the busiest even if it has
-    only 0.9 times (the threshold `tie`) the highest utilization. Raises ValueError when no utilization is
-    known."""
+    Parts are "dram", "l2", "l1", "issue" and the names of pipes. DRAM counts as the busiest if its
+    utilization is at least 0.9 times (the threshold `tie`) the highest one. Raises ValueError when no
+    utilization is known."""
     parts = {"dram": s.dram, "l2": s.l2, "l1": s.l1, "issue": s.issue, **s.pipes}
     uses = {name: use for name, use in parts.items() if use is not None}
     name = max(uses, key=lambda part: uses[part])
@@ -55,9 +55,10 @@ def leader(s: Signals) -> tuple[str, float]:
 
 def primary_of(s: Signals) -> Bottleneck:
     """Returns the name of the bottleneck of a kernel, such as "memory-bandwidth", by its signals `s` (what
-    its profile tells). The first of these that applies is named: a kernel so short that its launch dominates,
-    a part of the GPU that is busy with avoidable work, a part at its limit. Otherwise warps wait: for
-    barriers, for uneven blocks, for want of registers, or, if nothing else is found, "latency"."""
+    its profile tells). The following are tested in this order, and the first that applies is named: the
+    kernel is so short that its launch dominates; a part of the GPU is busy with avoidable work; a part is at
+    its limit; warps wait at barriers; blocks take unequal times; registers limit how many warps are resident.
+    If none applies, it is "latency"."""
     t = thresholds()["primary"]
     if s.duration_us is not None and s.duration_us <= t["launch_us"]:
         return "launch-overhead"

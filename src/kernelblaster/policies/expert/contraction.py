@@ -40,8 +40,9 @@ class Contraction:
 
 
 def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
-    """Describes `kernel` as a sum of products of two factors. Returns None if it is something else, or if one
-    factor has no axis of its own: an axis of the results on which the other factor does not depend."""
+    """Describes `kernel`, a kernel of `plan`, as a sum of products of two factors. Returns None if it is
+    something else, or if one factor has no axis of its own: an axis of the results on which the other factor
+    does not depend."""
     if len(kernel.stages) != 1 or kernel.stages[0].combine != SUM or any(s.over for s in kernel.stores):
         return None
     body = kernel.stages[0].body

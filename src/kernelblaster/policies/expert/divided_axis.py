@@ -20,7 +20,7 @@ from kernelblaster.policies.expert.polynomial import ZERO, polynomial
 def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
     """Returns the number by which the kernel's reductions divide the variable of `axis` (with / or %), as a
     symbolic index. None if they do not divide it, or if the extent of `axis` is not a multiple of that number
-    in every workload."""
+    in every workload of the `plan`."""
     found = [index for stage in kernel.stages for index in _indices(stage.body)]
     for part in (part for index in found for part in _parts(index)):
         if part.operator in ("/", "%") and _rest(part.operands[0], axis) is not None:
@@ -32,8 +32,8 @@ def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
 
 
 def divided(kernel: Kernel, axis: Axis, by: Index) -> Kernel:
-    """Returns the kernel with `axis` split into two loops: an outer one over pieces of length `by`, and an
-    inner one within a piece. `by` must divide the axis's extent."""
+    """Returns `kernel` with its loop `axis` split into two loops: an outer one over pieces of length `by`,
+    and an inner one within a piece. `by` must divide the axis's extent."""
     outer = Axis(f"{axis.name}_piece", indices.divide(axis.extent, by))
     inner = Axis(f"{axis.name}_within", by)
     whole = {axis.name: indices.add(indices.multiply(outer.index, by), inner.index)}

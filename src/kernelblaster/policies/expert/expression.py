@@ -17,7 +17,7 @@ Kind = Literal["real", "whole", "truth"]
 @dataclass(frozen=True)
 class Load:
     """An expression: reads one element of `buffer`, the name of a tensor or of scratch memory. `position` has
-    an index for each dimension."""
+    an index for each dimension, `kind` is the arithmetic ("real", "whole", "truth") that uses it."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -26,7 +26,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Number:
-    """An expression: a number or truth value that is known when the kernel is generated."""
+    """An expression: a number or truth value (`value`) that is known when the kernel is generated. `kind` is
+    its arithmetic: "real", "whole" or "truth"."""
 
     value: float | int | bool
     kind: Kind
@@ -34,7 +35,8 @@ class Number:
 
 @dataclass(frozen=True)
 class Counted:
-    """An expression: the value of a symbolic index, a whole number made of sizes and loop variables."""
+    """An expression: the value of the symbolic `index`, a whole number made of sizes and loop variables, used
+    as a number to compute with."""
 
     index: Index
     kind: Kind = "whole"
@@ -43,7 +45,7 @@ class Counted:
 @dataclass(frozen=True)
 class Argument:
     """An expression: a number that the launch function receives by value. `name` is its name in the task's
-    signature."""
+    signature, `kind` its arithmetic ("real", "whole" or "truth")."""
 
     name: str
     kind: Kind
@@ -51,8 +53,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Reduced:
-    """An expression: the result of an earlier reduction or scan of the same kernel; `stage` is the name of
-    that stage."""
+    """An expression: the result of an earlier reduction or scan of the same kernel; `stage` is its name,
+    `kind` the arithmetic of the result ("real", "whole" or "truth")."""
 
     stage: str
     kind: Kind
@@ -74,7 +76,8 @@ class Gather:
 @dataclass(frozen=True)
 class Operation:
     """An expression: the arithmetic or logical operation `name` (such as "add", "exp", "where") on
-    `operands`; emission/values.py says how each is written in C++."""
+    `operands`, computed in the arithmetic `kind` ("real", "whole" or "truth"); emission/values.py says how
+    each is written in C++."""
 
     name: str
     operands: tuple["Expression", ...]
@@ -105,8 +108,8 @@ def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expressi
 
 
 def to_kind(expression: Expression, kind: Kind) -> Expression:
-    """Returns the expression converted to the arithmetic `kind`: "real" (floating point), "whole" (int64_t)
-    or "truth" (bool). Unchanged if it has that kind already."""
+    """Returns `expression` converted to the arithmetic `kind`: "real" (floating point), "whole" (int64_t) or
+    "truth" (bool). Unchanged if it has that kind already."""
     if expression.kind == kind:
         return expression
     if isinstance(expression, Number):
@@ -122,8 +125,8 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> list[Expression]:
-    """Returns the expression and all its subexpressions. Each comes before its operands, and operands come
-    from left to right."""
+    """Returns a list of the expression and all its subexpressions, in preorder: each comes before its
+    operands, which come from left to right."""
     found: list[Expression] = []
     waiting = [expression]
     while waiting:
@@ -141,8 +144,8 @@ def loads(expression: Expression) -> list[Load | Gather]:
 
 
 def rebuild(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """Returns the expression with each node of its tree replaced by what `change` returns for that node.
-    Inner nodes come first: `change` gets a node whose operands were replaced already."""
+    """Returns the expression with each node of its tree replaced by what the function `change` returns for
+    that node. Operands are replaced before the nodes that contain them."""
     if isinstance(expression, Operation):
         parts = tuple(rebuild(operand, change) for operand in expression.operands)
         return change(replace(expression, operands=parts))
@@ -166,9 +169,9 @@ def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
 
 
 def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
-    """Returns the row-major offset, in elements, of the element that `load` reads, as a symbolic index;
-    `shape` is that of its buffer. For a gather, the computed index appears in the offset as an opaque symbol
-    (see `index.lookup`)."""
+    """Returns the row-major offset, in elements, of the element that `load` reads from a buffer of this
+    `shape`, as a symbolic index. For a gather, the computed index appears in the offset as an opaque symbol,
+    which stands for a number that is known only at run time."""
     position = list(load.position)
     if isinstance(load, Gather):
         position[load.axis] = indices.lookup(load.where)

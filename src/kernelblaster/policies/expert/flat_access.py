@@ -11,8 +11,8 @@ from kernelblaster.records.signature import DTYPE_BYTES
 
 def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
     """Returns the position at which a pointwise kernel accesses tensors in memory order: its loop variables,
-    one for each dimension. None if a tensor that the kernel accesses at this position, or one that it writes,
-    has another shape than the kernel's loops."""
+    one for each dimension. None if a tensor of the `plan` that the kernel accesses at this position, or one
+    that it writes, has another shape than the kernel's loops."""
     whole = tuple(axis.index for axis in kernel.axes)
     shape = tuple(axis.extent for axis in kernel.axes)
     flat = [load.buffer for load in kernel.loads if load.position == whole]
@@ -20,17 +20,17 @@ def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
 
 
 def is_flat(kernel: Kernel, plan: Plan) -> bool:
-    """True if each load and store of a pointwise kernel either is in memory order (at the loop variables, in
-    a tensor of the loops' shape), or accesses the same element in all iterations."""
+    """True if each load and store of a pointwise kernel of `plan` either is in memory order (at the loop
+    variables, in a tensor of the loops' shape), or accesses the same element in all iterations."""
     whole = whole_position(kernel, plan)
     return whole is not None and not variables(kernel, whole)
 
 
 def flat_width(kernel: Kernel, plan: Plan) -> int:
-    """Returns how many elements of a pointwise kernel a thread can process with vectors of at most 16 bytes:
-    16 bytes divided by the size of the widest element, such as 4 for float32. It is the widest among the
-    tensors that the kernel writes and those that it reads in memory order. 1 if it reads none in memory
-    order."""
+    """Returns how many elements of a pointwise kernel of `plan` a thread can process with vectors of at most
+    16 bytes: 16 bytes divided by the size of the widest element, such as 4 for float32. The widest element is
+    looked for among the tensors that the kernel writes and those that it reads in memory order. 1 if it reads
+    none in memory order."""
     moved = vector_reads(kernel, plan)
     if not moved:
         return 1
@@ -38,18 +38,18 @@ def flat_width(kernel: Kernel, plan: Plan) -> int:
 
 
 def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
-    """Returns the names of the tensors that a pointwise kernel reads in memory order, so that a thread can
-    load several neighbouring elements as one vector. Gathers (reads at an index that is itself read from
-    memory) are not among them."""
+    """Returns the names of the tensors that a pointwise kernel of `plan` reads in memory order, so that a
+    thread can load several neighbouring elements as one vector. Gathers (reads at an index that is itself
+    read from memory) are not among them."""
     whole = whole_position(kernel, plan)
     found = [load for load in kernel.loads if whole and load.position == whole]
     return list(dict.fromkeys(load.buffer for load in found if isinstance(load, Load)))
 
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
-    """Returns the names of the loop variables and sizes in the kernel's indices, without those of accesses at
-    the position `whole`. Accesses at `whole` are in memory order and need only the number of the iteration.
-    The returned loop variables must be computed from that number by divisions."""
+    """Returns the names of the loop variables and sizes that occur in the kernel's indices, except in those
+    of accesses at the position `whole`. Accesses at `whole` are in memory order and need only the number of
+    the iteration. The returned loop variables must be computed from that number by divisions."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

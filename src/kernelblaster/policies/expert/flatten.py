@@ -16,9 +16,9 @@ from kernelblaster.policies.expert.proofs import is_linear
 
 
 def flattened(kernel: Kernel, plan: Plan) -> Kernel:
-    """Returns the same kernel with as few loops as possible. Neighbouring loops are merged wherever all
-    addresses allow it, both loops over results (`axes`) and loops within one result (`reduced`); loops that
-    run only once are removed."""
+    """Returns `kernel`, a kernel of `plan`, with as few loops as possible. Neighbouring loops are merged
+    wherever all addresses allow it, both loops over results (`axes`) and loops within one result (`reduced`);
+    loops that run only once are removed."""
     kernel = kernel.with_loops({a.name: () for a in (*kernel.axes, *kernel.reduced) if a.once})
     axes, reduced = kernel.axes, kernel.reduced
     for place in reversed(range(len(axes) - 1)):

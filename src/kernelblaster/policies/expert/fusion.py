@@ -56,8 +56,10 @@ def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
 
 
 def into_products(plan: Plan, producer: Kernel) -> Plan | None:
-    """Like `into_consumers`, except that a matrix product which reads the result may compute values several
-    times, if `prologue_is_free` allows it. Returns the new plan, or None."""
+    """Returns the plan without the pointwise kernel `producer`: all kernels that read its result compute the
+    values themselves. A matrix product among these may compute a value several times, if `prologue_is_free`
+    allows it; any other kernel only if the value is cheap (a short expression of plain arithmetic). None if
+    this is not possible."""
 
     def allowed(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
         return prologue_is_free(producer, consumer) or _computes_once(plan, producer, consumer)
@@ -135,8 +137,8 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """True if `consumer` reads some results of `producer` alone: no other kernel reads those results, and
-    none of them is an output of the task. Results that `consumer` does not read do not matter."""
+    """True if no kernel of `plan` other than `consumer` reads those results of `producer` that `consumer`
+    reads, and none of them is an output of the task. Other results of `producer` do not matter."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 
@@ -159,10 +161,10 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
-    """Returns the plan with the kernels `first` and `second` joined into one. Their schedules must be of the
-    same kind (JOINED), their loops must have equal extents, and they must read at least one element in
-    common; `second` must not read what `first` writes. None if that is not so, or if `first` is launched
-    after `second`."""
+    """Returns the plan with the kernels `first` and `second` joined into one. Their schedules (layouts on the
+    GPU) must be of the same kind (JOINED), their loops must have equal extents, and they must read at least
+    one element in common; `second` must not read what `first` writes. None if that is not so, or if `first`
+    is launched after `second`."""
     alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
     if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None
@@ -183,11 +185,12 @@ def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
 
 
 def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
-    """True if the matrix product `product` may compute one of its operands itself, from what the pointwise
-    kernel `producer` reads. The operand's values are then computed several times, once for each tile of the
-    other operand (only once if operands are packed first); that is accepted however expensive they are. The
-    operand must occur only once, in one factor. A convolution would compute values again for every window;
-    for it, `producer` may only do plain arithmetic and comparisons (PLAIN), no exp or division."""
+    """True if `producer`, a pointwise kernel that computes an operand of the matrix product `product`, may be
+    fused into it, so that the product computes the operand's values itself. The operand's values are then
+    computed several times, once for each tile of the other operand (only once if operands are packed first);
+    that is accepted however expensive they are. The operand may occur only once in the product's expression.
+    A convolution would compute values again for every window; for it, `producer` may only do plain arithmetic
+    and comparisons (PLAIN), no exp or division."""
     if not isinstance(product.schedule, Product) or len(product.stages) != 1:
         return False
     windows = sum(not axis.once for axis in product.reduced) > 1

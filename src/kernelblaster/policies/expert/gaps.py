@@ -54,9 +54,9 @@ REASONS: dict[Cause, str] = {
 
 @dataclass(frozen=True)
 class Contrast:
-    """The states of a kernel before and after a step (one technique applied to a candidate). `own_speedup` is
-    the kernel's time before, divided by its time after; None if the kernel was merged into another one or a
-    time is missing."""
+    """The performance states of a kernel before and after a step (one technique applied to a candidate).
+    `own_speedup` is the kernel's time before, divided by its time after; None if the kernel was merged into
+    another one or a time is missing."""
 
     before: KernelState
     after: KernelState
@@ -64,8 +64,9 @@ class Contrast:
 
     @property
     def moved(self) -> dict[str, tuple[float, float]]:
-        """The metrics of the kernel's state (each 0 to 1) that changed by at least 0.1, by name, as (before,
-        after), the most changed first. Headroom, the part of the time that could be saved, is left out."""
+        """The metrics of the kernel's performance state (each 0 to 1) that changed by at least 0.1: a mapping
+        from the name to (before, after), the most changed first. Headroom, the part of the time that could be
+        saved, is left out."""
         old, new = self.before.state.metrics, self.after.state.metrics
         names = [n for n in old if n in new and n != HEADROOM and abs(new[n] - old[n]) >= MOVED]
         return {n: (old[n], new[n]) for n in sorted(names, key=lambda n: -abs(new[n] - old[n]))}
@@ -103,9 +104,9 @@ def explain_gap(discrepancy: Discrepancy, now: Content) -> Gap:
 
 
 def contrast_of(sample: Sample) -> Contrast | None:
-    """Returns the states of one kernel before and after the step that `sample` records, from the two
-    profiles. If the kernel is gone after the step, as after a fusion, the state after is that of the kernel
-    that then takes most of the time. None if a profile is missing."""
+    """Returns the performance states of one kernel before and after the step that `sample` records, from the
+    two profiles. If the kernel is gone after the step, as after a fusion, the state after is that of the
+    kernel that then takes most of the time. None if a profile is missing."""
     before = _find(sample.parent, sample.step.kernel, sample.floor_bytes)
     after = _find(sample.child, sample.step.kernel, sample.floor_bytes)
     if before is None or after is None:

@@ -60,9 +60,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """The operators of a task's module (`nodes`), in the order of execution. `outputs` are the tensors that
-    the module returns, in order; `sizes` has, for each workload of the task, the value of every size by
-    name."""
+    """The operators of a task's module (`nodes`), in the order of execution. `signature` is the task's: its
+    tensors and sizes. `outputs` are the tensors that the module returns, in order; `sizes` has, for each
+    workload of the task, the value of every size by name."""
 
     signature: Signature
     nodes: tuple[Node, ...]
@@ -75,13 +75,14 @@ class Graph:
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """How often each tensor is used, as an operand of a node or as an output of the graph: by the name of
-        the node whose results are used, or of the input tensor."""
+        """How often each tensor is used, as an operand of a node or as an output of the graph. The key is the
+        name of the node that computes the tensor, or of the input tensor."""
         operands = [reference for node in self.nodes for reference in references(node.arguments)]
         return Counter(reference.name for reference in (*operands, *self.outputs))
 
     def values(self, index: Index) -> tuple[int, ...]:
-        """Returns the value of the symbolic `index` in each workload, in the order of `sizes`."""
+        """Returns the value of the symbolic `index` in each workload of the task, in the order in which the
+        graph lists the workloads."""
         return tuple(indices.evaluate(index, sizes) for sizes in self.sizes)
 
 
@@ -94,8 +95,8 @@ def as_expression(value: Any) -> Expression:
 
 
 def needed(nodes: Sequence[Node], outputs: Sequence[Reference]) -> tuple[Node, ...]:
-    """Returns the nodes on which some output depends, in order. Others are dropped, such as those that update
-    the running averages of a normalization."""
+    """Returns those of `nodes` on which some of `outputs` depend, in order. Others are dropped, such as those
+    that update the running averages of a normalization."""
     wanted = {reference.name for reference in outputs}
     kept: list[Node] = []
     for node in reversed(nodes):

@@ -45,8 +45,9 @@ class Store:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One planned kernel. For each point of its `axes`, its `stages` (reductions or scans) combine elements,
-    and its `stores` write values computed from their results. `schedule` is its layout on the GPU.
+    """One planned kernel, called `name` in the generated source. For each point of its `axes`, its `stages`
+    (reductions or scans) combine elements, and its `stores` write values computed from their results.
+    `schedule` is its layout on the GPU.
 
     With `constant_sizes` it has a second variant in which the sizes of the primary workload (the one that is
     timed) are compile-time constants. With `steps` it is launched once for each point of that axis, in order,
@@ -65,8 +66,8 @@ class Kernel:
     @cached_property
     def reduced(self) -> tuple[Axis, ...]:
         """The axes of the kernel's inner loops, which run inside of the loops over its own `axes`. These are
-        the axes over which stages combine elements, and the further axes `over` of stages and stores. Each
-        once, in order of first use."""
+        the axes over which stages combine elements, and the further axes `over` of stages and stores. Each is
+        listed once, in order of first use."""
         inner = [*(stage.axes + stage.over for stage in self.stages), *(store.over for store in self.stores)]
         return tuple(dict.fromkeys(axis for axes in inner for axis in axes))
 

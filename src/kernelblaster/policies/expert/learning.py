@@ -25,7 +25,7 @@ REMARKED = 2  # states that the remark on an iteration is noted in
 class ExpertLearning:
     """The methods of `Policy` (policies/policy.py) that compare results with expectations, explain the
     differences and change the knowledge base, here by fixed rules. `depth` is how much a profile must
-    contain: "quick", since only the kernels' states and their metrics are used."""
+    contain: "quick", since only the kernels' performance states and their metrics are used."""
 
     depth: Depth = "quick"
 
@@ -79,10 +79,11 @@ def noted(now: Content, state: str, note: str, technique: str | None = None) -> 
 
 
 def contradicted(entry: OptimizationEntry) -> bool:
-    """True if the measured outcomes of an entry (a technique in a state) make its prior (predicted speedup)
-    implausible: their mean speedup differs from it by more than 10 % (WORTH_SAYING) and by more than three
-    standard errors (CONTRADICTED_Z). Always False with fewer than four outcomes (ENOUGH), and if the gain
-    depends on which technique was applied before, since no single prior could express that."""
+    """True if the measured outcomes of an entry (a technique in a performance state) make its prior
+    (predicted speedup) implausible: their mean speedup differs from it by more than 10 % (WORTH_SAYING) and
+    by more than three standard errors (CONTRADICTED_Z). Always False with fewer than four outcomes (ENOUGH),
+    and if the gain depends on which technique was applied before, since no single prior could express
+    that."""
     total = entry.evidence.total
     if total.seen < ENOUGH or entry.evidence.preparation is not None:
         return False

@@ -22,19 +22,20 @@ Position = tuple[Index, ...]
 
 @dataclass(frozen=True)
 class LoopMatch:
-    """How the loops of a reader correspond to those of the writer. `moved` maps the name of each loop
-    variable of the reader to an equal index in the writer's loop variables. `each` is true if the reader also
-    runs over the elements of the writer's rows (its reduced axes), false if it handles one value for each
-    row."""
+    """How the loops of the reader (a kernel that reads a tensor) correspond to those of the writer (the
+    kernel that stores it). `moved` maps the name of each loop variable of the reader to an equal index in the
+    writer's loop variables. `each` is true if the reader also runs over the elements of the writer's rows
+    (its reduced axes), false if it handles one value for each row."""
 
     moved: Mapping[str, Index]
     each: bool
 
 
 def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
-    """Returns how the loops of `reader` correspond to those of `writer`. None if the two do not run over the
-    same points, or if a point of the reader needs results of the writer that belong to another row (another
-    point of the writer's axes)."""
+    """Returns how the loops of `reader` correspond to those of `writer`, two kernels of `plan` of which the
+    first reads a tensor that the second stores. None if the two do not run over the same points, or if a
+    point of the reader needs results of the writer that belong to another row (another point of the writer's
+    axes)."""
     written = {store.buffer: store for store in writer.stores}
     found = [load for load in reader.loads if load.buffer in written]
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
@@ -67,8 +68,9 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
 def in_row(
     plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index], *, shifted: bool
 ) -> bool:
-    """True if `load`, a load of the reader, reads what `writer` stores at the same point or, if `shifted`,
-    anywhere in the same row. `moved` maps the reader's loop variables to indices in the writer's."""
+    """True if `load`, a load of the kernel that reads the tensor, reads the element that `writer` stores at
+    the same point or, if `shifted`, anywhere in the same row. `moved` maps the reader's loop variables to
+    indices in the writer's."""
     store = next(store for store in writer.stores if store.buffer == load.buffer)
     inner = {axis.index for axis in writer.reduced if not axis.once}
     return all(
@@ -78,9 +80,9 @@ def in_row(
 
 
 def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index]) -> tuple[Index, ...]:
-    """Returns the position that `load`, a load of the reader, reads, as indices in the loop variables of the
-    kernel `writer`, which stores the tensor. `moved` maps the reader's loop variables to indices in the
-    writer's."""
+    """Returns the position in its tensor that `load` reads, as indices in the loop variables of `writer`, the
+    kernel that stores that tensor; `load` belongs to another kernel, the reader. `moved` maps the reader's
+    loop variables to indices in the writer's."""
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     found = (proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
     return tuple(polynomial(index).index() if _subtracts(index) else index for index in found)

@@ -133,10 +133,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Nest:
-    """Where all loops of a kernel run: `bound` has its axes and the levels of the GPU over which they are
-    split. Axes on the grid are listed from the one that changes least from block to block to the one that
-    changes most. `leaf` is the matrix instruction, None if there is none; `helpers` is how many threads of a
-    block only fetch data."""
+    """Where all loops of a kernel run on the GPU: `bound` has its axes and the levels of the GPU over which
+    they are split. Axes on the grid are listed from the one that changes least from block to block to the one
+    that changes most. `leaf` is the matrix instruction, None if there is none; `helpers` is how many threads
+    of a block only fetch data."""
 
     bound: tuple[BoundAxes, ...]
     leaf: Leaf | None = None
@@ -144,7 +144,7 @@ class Nest:
 
     @property
     def threads(self) -> int:
-        """The number of threads of a block, `helpers` included."""
+        """The number of threads of a block, those that only fetch data (`helpers`) included."""
         counts = [loop.count for loop in self._loops() if isinstance(loop, WORKERS)]
         return prod(counts) * (self.leaf.threads if self.leaf else 1) + self.helpers
 

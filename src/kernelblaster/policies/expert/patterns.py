@@ -25,8 +25,8 @@ def producer(graph: Graph, argument: Any) -> Node | None:
 
 
 def sole_producer(graph: Graph, argument: Any) -> Node | None:
-    """Returns the node that computes `argument`, if its results are used nowhere else. None if they are, or
-    if `argument` is a number or an input tensor."""
+    """Returns the node of `graph` that computes `argument`, if the node's results are used nowhere else. None
+    if they are, or if `argument` is a number or an input tensor."""
     found = producer(graph, argument)
     return found if found is not None and graph.uses[found.name] == 1 else None
 
@@ -89,8 +89,8 @@ def viewed(name: str, reference: Reference, shape: Shape, dtype: Dtype) -> Node:
 
 
 def summed(graph: Graph, name: str, node: Node, dims: Sequence[int]) -> Node:
-    """Returns a new node, called `name`, that sums the first result of `node` over the dimensions `dims`. The
-    sum does not have these dimensions any more."""
+    """Returns a new node, called `name`, that sums the first result of `node` over the dimensions `dims`; the
+    result of the sum does not have these dimensions."""
     kept = tuple(extent for place, extent in enumerate(node.results[0].shape) if place not in dims)
     places = tuple(number(dim) for dim in dims)
     arguments = {"self": Reference(node.name), "dim": places, "keepdim": False, "dtype": None}

@@ -20,11 +20,13 @@ from kernelblaster.records.signature import Dtype
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor of the task's signature or, with `scratch`, memory that the launch function allocates.
+    """A tensor called `name`: one of the task's signature or, with `scratch`, memory that the launch function
+    allocates. `dtype` is the type of the numbers in it.
 
     `terms` is 0 for ordinary buffers. A buffer with `terms` 1 or more is an operand packed for tensor cores:
-    each element is the sum of `terms` half-precision numbers, which are stored in its place. Its last two
-    dimensions of `shape` are the rows and the K axis; its elements lie in tiles (emission/packing.py)."""
+    each element is the sum of `terms` half-precision numbers, which are stored in its place. The last two
+    dimensions of its `shape` are the rows and the K axis; its elements lie in tiles (emission/packing.py).
+    """
 
     name: str
     shape: tuple[Index, ...]
@@ -35,7 +37,7 @@ class Buffer:
     @property
     def elements(self) -> Index:
         """How many numbers must be allocated, as a symbolic index. In a packed operand, rows and K axis are
-        rounded up to whole tiles, and each element counts `terms` times."""
+        rounded up to whole tiles, and each element is stored as `terms` numbers."""
         if not self.terms:
             return indices.product(self.shape)
         *batch, rows, inner = self.shape
@@ -45,10 +47,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the expert represents a candidate: its kernels in launch order, and the `buffers` that they read
-    and write, by name. `sizes` has the value of every size in each workload of the task, first in the primary
-    one (which is timed). `graph` is the graph of operators from which an initial plan was made; None once a
-    technique has changed the plan."""
+    """How the expert (the built-in code generator) represents a candidate for the task with this `signature`:
+    its kernels in launch order, and the `buffers` that they read and write, by name. `sizes` has the value of
+    every size in each workload of the task, first in the primary one (which is timed). `graph` is the graph
+    of operators from which an initial plan was made; None once a technique has changed the plan."""
 
     signature: Signature
     buffers: Mapping[str, Buffer]
@@ -70,9 +72,9 @@ class Plan:
         return prod(self.extent(axis.extent) for axis in axes)
 
     def inner_sizes(self, kernel: Kernel) -> dict[str, int]:
-        """Returns the sizes on which the kernel's addresses and inner loops depend, with their values in the
-        primary workload. Sizes that occur only in outermost dimensions, such as the number of rows or images,
-        are left out."""
+        """Returns the sizes on which the addresses and inner loops of `kernel` depend, by name, with their
+        values in the primary workload (the sizes that are timed). Sizes that occur only in outermost
+        dimensions, such as the number of rows or images, are left out."""
         shapes = [self.buffers[name].shape for name in (*kernel.reads, *kernel.writes)]
         inner = [index for shape in shapes for index in shape[1:]]
         inner += [axis.extent for axis in (*kernel.axes[1:], *kernel.reduced)]
@@ -90,7 +92,8 @@ class Plan:
 
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> "Plan":
         """Returns the plan with `kernels` instead of its own kernels. Scratch buffers that none of them uses
-        are dropped, and `graph` is None."""
+        are dropped. The result has no graph of operators (`graph` is None), since it belongs to the plan
+        before any change."""
         used = {name for kernel in kernels for name in (*kernel.reads, *kernel.writes)}
         kept = {n: b for n, b in self.buffers.items() if not b.scratch or n in used}
         return replace(self, kernels=kernels, buffers=kept, graph=None)

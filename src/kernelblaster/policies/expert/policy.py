@@ -91,10 +91,10 @@ class ExpertPolicy(ExpertLearning):
         return Attempt(Candidate(source=emit(plan), origin="expert: initial"), plan)
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """Implements `Policy.targets`: returns the profiled kernels with their states, first the kernel that
-        could save the largest part of the call's time. Kernels that are not the candidate's own, such as
-        copies by the driver, are left out. `floor_bytes` is the least memory traffic of the task, in
-        bytes."""
+        """Implements `Policy.targets`: returns the kernels of the candidate `attempt`, as its `profile` has
+        them, with their performance states, first the kernel that could save the largest part of the call's
+        time. Kernels that are not the candidate's own, such as copies by the driver, are left out.
+        `floor_bytes` is the least memory traffic of the task, in bytes."""
         families = {kernel.name: kernel.family for kernel in attempt.form.kernels}
         found = sorted(extract_states(profile, floor_bytes), key=possible_gain, reverse=True)
         named = [(source_name(kernel.kernel), kernel) for kernel in found]
@@ -118,8 +118,8 @@ class ExpertPolicy(ExpertLearning):
         return self._moves(attempt, technique, frozenset(kernel.name for kernel in attempt.form.kernels))
 
     def families(self, attempt: Attempt) -> list[str]:
-        """Returns the families (kinds of computation, such as "pointwise") of the candidate's kernels, each
-        once."""
+        """Returns the families (kinds of computation, such as "pointwise") of the kernels of the candidate
+        `attempt`, each once."""
         return list(dict.fromkeys(kernel.family for kernel in attempt.form.kernels))
 
     def retry(

@@ -59,8 +59,8 @@ class Product:
 
 
 def as_product(kernel: Kernel, plan: Plan) -> Product | None:
-    """Describes `kernel` as a matrix product. Returns None if it is something else, such as a product with a
-    vector, or a kernel with several reductions or several K (summed) axes."""
+    """Describes `kernel`, a kernel of `plan`, as a matrix product. Returns None if it is something else, such
+    as a product with a vector, or a kernel with several reductions or several K (summed) axes."""
     inner = [axis for axis in kernel.reduced if not axis.once]
     if not isinstance(kernel.schedule, ProductSchedule) or len(kernel.stages) != 1 or len(inner) != 1:
         return None
@@ -109,8 +109,8 @@ def _operand(expression: Expression, axes: tuple[Axis, ...], inner: Axis, plan: 
 
 
 def contiguous(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> tuple[Index, ...] | None:
-    """Returns the conditions under which vectors along `axis` are aligned, if `buffer` is accessed at
-    `position` (an index for each dimension): the indices that must be divisible by the vectors' width. None
-    if elements that are neighbours along `axis` are not neighbours in memory."""
+    """Returns the conditions under which vectors along `axis` are aligned in memory, if `buffer` is accessed
+    at `position` (an index for each dimension): the indices that must be divisible by the vectors' width.
+    None if elements that are neighbours along `axis` are not neighbours in memory."""
     address = indices.row_major(position, plan.buffers[buffer].shape)
     return alignment(address, axis.name, plan.sizes[0])

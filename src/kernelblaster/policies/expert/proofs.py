@@ -85,9 +85,9 @@ def _largest_of(factor: Atom, extents: Extents) -> Polynomial | None:
 
 
 def within(index: Index, extents: Extents, same: Same) -> Index:
-    """Simplifies an index by the ranges of its loop variables, from 0 to below their `extents`: (a * n + b) /
-    n becomes a, and (a * n + b) % n becomes b, if b is always below n. `same` is a function that tells
-    whether two extents are equal."""
+    """Simplifies an index, given that its loop variables run from 0 to below their `extents`: (a * n + b) / n
+    becomes a, and (a * n + b) % n becomes b, if b is always below n. `same` is a function that tells whether
+    two extents are equal."""
     if index.operator in indices.LEAVES:
         return index
     left, right = (within(operand, extents, same) for operand in index.operands)

@@ -1,8 +1,7 @@
 """Applies rewrites of single kernels to a whole plan, for the techniques.
 
-A rewrite is a function that returns what becomes of a kernel, or `No` with the reason why it does not apply
-to that kernel. It is called only for kernels whose schedule (layout on the GPU) has a type that the technique
-is for.
+A rewrite is a function that returns the changed kernel, or `No` with the reason why it does not apply to that
+kernel. It is called only for kernels whose schedule (layout on the GPU) has a type that the technique is for.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +17,8 @@ MOST = 8  # plans that a technique yields
 
 @dataclass(frozen=True)
 class No:
-    """Says that a technique does not apply to a kernel. `because` is the reason, as the end of a sentence
-    that begins with "because"."""
+    """Returned in place of a changed kernel if a technique does not apply to the kernel. `because` is the
+    reason, as the end of a sentence that begins with "because"."""
 
     because: str
 
@@ -32,10 +31,10 @@ def everywhere(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[Rewrite], *, singly: bool = True
 ) -> Iterator[Plan]:
     """Yields up to eight plans (MOST) in which kernels are changed by one of `rewrites`, for the GPU `gpu`.
-    Only kernels with a schedule of one of `types` are tried. First comes one plan for each rewrite, in which
-    the rewrite has changed every kernel to which it applies. If `singly`, and if the first rewrite applies to
-    several kernels, plans follow in which it has changed only one of these: first the kernel with the most
-    elements."""
+    Only kernels with a schedule (layout on the GPU) of one of `types` are tried. First comes one plan for
+    each rewrite, in which the rewrite has changed every kernel to which it applies. If `singly`, and if the
+    first rewrite applies to several kernels, plans follow in which it has changed only one of these: first
+    the kernel with the most elements."""
 
     def changed(rewrite: Rewrite) -> list[tuple[Kernel, Kernel]]:
         known = [kernel for kernel in plan.kernels if isinstance(kernel.schedule, types)]
@@ -58,8 +57,8 @@ def one_after_another(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[PlanRewrite]
 ) -> Iterator[Plan]:
     """Yields one plan for each of `rewrites`, functions (kernel, plan, `gpu`) that return a whole plan,
-    because they replace one kernel by several. A rewrite is applied to every kernel with a schedule of one of
-    `types`, one after another. If it applies to none, no plan is yielded for it."""
+    because they replace one kernel by several. A rewrite is applied to every kernel with a schedule (layout
+    on the GPU) of one of `types`, one after another. If it applies to none, no plan is yielded for it."""
     for rewrite in rewrites:
         changed = plan
         for kernel in plan.kernels:

@@ -21,9 +21,9 @@ RUNNING = "j"  # the number of a vector's first element within the row
 
 @dataclass(frozen=True)
 class RowKernel:
-    """A kernel described as rows: for each row, its reductions and stores run over the elements of the row.
-    Its loops were merged (flatten.py). A pointwise kernel can be described so too, without reductions.
-    `access` tells which loads and stores can be vectors along a row."""
+    """A kernel of `plan` described as rows: for each row, its reductions and stores run over the elements of
+    the row. Its loops were merged (flatten.py). A pointwise kernel can be described so too, without
+    reductions. `access` tells which loads and stores can be vectors along a row."""
 
     kernel: Kernel
     plan: Plan
@@ -59,10 +59,10 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Returns what to put in place of the loop variables along a row, so that the address `place` depends
-        on one variable only: `j`, the number of the element within the row. The innermost loop's variable
-        becomes `j`, the others become 0. Empty if there is only one loop, or if the address depends on the
-        loops in another way than through that number."""
+        """Returns the replacements of the loop variables along a row (by name) with which the address `place`
+        depends on one variable only: `j`, the number of the element within the row. The innermost loop's
+        variable becomes `j`, the others become 0. Empty if there is only one loop, or if the address depends
+        on the loops in another way than through that number."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):
@@ -70,18 +70,18 @@ class RowKernel:
         return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
 
     def resident(self, schedule: Rows) -> dict[Load | Gather, str]:
-        """Returns the vector loads whose data is kept in registers or shared memory under `schedule`, because
-        several passes over the row need it. Each is mapped to the name of its vectors in the emitted code.
-        Empty if the schedule keeps nothing."""
+        """Returns the vector loads whose data is kept in registers or shared memory under `schedule` (the
+        layout on the GPU), because several passes over the row need it. Each is mapped to the name of its
+        vectors in the emitted code. Empty if the schedule keeps nothing."""
         if not resident_elements(schedule):
             return {}
         again = needed_again(self.kernel, self.access, clusters=isinstance(schedule, ClusterRows))
         return {load: self.access.reads[load] for load in again}
 
     def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
-        """True if each element that `load` reads is read from memory only once under `schedule`. Two things
-        are needed. No two rows share elements. And either only one pass over the row needs the elements, or
-        whole rows of the primary workload are kept in registers and shared memory."""
+        """True if each element that `load` reads is read from memory only once under `schedule`. This is so
+        if no two rows share elements, and if either only one pass over the row needs the elements, or whole
+        rows of the primary workload are kept in registers and shared memory."""
         if not self.reads_own_rows(load):
             return False
         whole = load in self.resident(schedule) and keeps_all(self.kernel, schedule, self.plan)
@@ -94,10 +94,10 @@ class RowKernel:
         return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
-        """True if a cluster can go on with another row when it has finished one (a persistent cluster). Three
-        things are needed: the kernel has an axis of rows; some store writes every element in a last pass over
-        the row; and vectors of `width` elements begin at the first element of a row (`start` returns
-        None)."""
+        """True if the clusters of this kernel can be persistent, that is, process another row when they have
+        finished one. Three things are needed: the kernel has an axis of rows; some store writes every element
+        in a last pass over the row; and vectors of `width` elements begin at the first element of a row
+        (`start` returns None)."""
         each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each
 
@@ -128,24 +128,24 @@ def passes(kernel: Kernel) -> list[list[Stage]]:
 
 
 def passes_with(kernel: Kernel, load: Load | Gather) -> int:
-    """Returns how many passes over the row need what `load` reads. The pass that stores every element, after
-    the reductions, is counted too."""
+    """Returns how many passes of `kernel` over the row need what `load` reads. The pass that stores every
+    element, after the reductions, is counted too."""
     bodies = [[stage.body for stage in group] for group in passes(kernel)]
     bodies.append([store.value for store in kernel.stores if store.over])
     return sum(any(load in loads(body) for body in group) for group in bodies)
 
 
 def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
-    """Returns the vector loads of `access` that several passes over the row need, so that keeping what they
-    read saves traffic. With `clusters`, loads that are made only on one side of a boundary (guards.py) are
-    left out."""
+    """Returns those vector loads of `access` that several passes of `kernel` over the row need, so that
+    keeping what they read saves traffic. With `clusters`, loads that are made only on one side of a boundary
+    (guards.py) are left out."""
     known = [load for load in access.reads if not clusters or load not in access.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 
 
 def keeps_all(kernel: Kernel, schedule: Rows, plan: Plan) -> bool:
-    """True if, under `schedule`, all elements of a row of the primary workload stay in registers and shared
-    memory."""
+    """True if, with the layout `schedule`, all elements of a row of `kernel` stay in registers and shared
+    memory between passes, at the primary workload (the timed sizes) of `plan`."""
     return kept_elements(schedule) >= plan.elements(kernel.reduced)
 
 
@@ -165,5 +165,5 @@ def resident_elements(schedule: Rows) -> int:
 
 
 def element_bytes(found: Iterable[Load | Gather], plan: Plan) -> int:
-    """Returns how many bytes one element takes in each tensor that `found` loads, added up."""
+    """Returns the sum of the bytes that one element takes in each tensor that the loads `found` read."""
     return sum(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in found)

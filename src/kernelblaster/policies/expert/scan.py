@@ -1,5 +1,5 @@
-"""Turns scans (cumsum and the like) that run backwards through memory around, for the techniques that
-parallelize them."""
+"""Reverses scans (cumsum and the like) that run backwards through memory, so that techniques which
+parallelize scans need to handle one direction only."""
 
 from dataclasses import replace
 
@@ -22,9 +22,9 @@ from kernelblaster.policies.expert.polynomial import polynomial
 
 
 def in_memory_order(kernel: Kernel, plan: Plan) -> Kernel:
-    """Returns the scan `kernel` with its loop in the order of memory. A scan that reads a tensor backwards,
-    such as a cumsum of a flipped tensor, becomes a scan of the tensor itself from its last element to its
-    first; any other scan is returned unchanged."""
+    """Returns the scan `kernel`, a kernel of `plan`, with its loop in the order of memory. A scan that reads
+    a tensor backwards, such as a cumsum of a flipped tensor, becomes a scan of the tensor itself from its
+    last element to its first; any other scan is returned unchanged."""
     (scanned,) = kernel.reduced
     steps = {_step(load, scanned.name, plan) for stage in kernel.stages for load in loads(stage.body)}
     if steps - {0} != {-1}:

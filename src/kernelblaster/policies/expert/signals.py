@@ -1,6 +1,6 @@
-"""Reads a kernel's profile into `Signals`, the same numbers wherever they come from (the profile's tier:
-Nsight Compute, a model of the GPU, durations alone, or emulation). A number that a tier does not give is
-None, so that nothing is concluded from it. Documented in docs/states.md."""
+"""Reads a kernel's profile into `Signals`, numbers with the same meaning whatever the profile's tier (the
+method: Nsight Compute, a model of the GPU, durations alone, or emulation). A number that a tier does not
+provide is None, so that nothing is concluded from it. Documented in docs/states.md."""
 
 import re
 from collections.abc import Mapping

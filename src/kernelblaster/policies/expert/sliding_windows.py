@@ -60,7 +60,8 @@ class Slide:
 
     @property
     def index(self) -> Index:
-        """The index of an element in the operand, r * stride + w * step + offset, as a symbolic index."""
+        """The index of an element in the operand, as a symbolic index: r * stride + w * step + offset for
+        element w of the window of result r."""
         tap = self.tap.index if self.tap else ZERO
         found = indices.add(_times(self.result.index, self.stride), _times(tap, self.step))
         return indices.add(found, indices.number(self.offset))
@@ -102,14 +103,14 @@ class SlidingWindows:
         return (*self.lines, self.column)
 
     def grain(self, plan: Plan) -> int:
-        """Returns how many elements a thread can read at once: as many of the widest type among `vectors` as
-        fit into 16 bytes."""
+        """Returns how many elements of a window a thread can read at once: as many of the widest type among
+        `vectors` (the loads that can be vectors) as fit into 16 bytes."""
         return VECTOR_BYTES // max(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in self.vectors)
 
 
 def sliding_windows(kernel: Kernel, plan: Plan) -> SlidingWindows | None:
-    """Describes `kernel` as a reduction over sliding windows. None if it is something else, or if its windows
-    do not slide along contiguous memory."""
+    """Describes `kernel`, a kernel of `plan`, as a reduction over sliding windows. None if it is something
+    else, or if its windows do not slide along contiguous memory."""
     axes = [axis for axis in kernel.axes if not axis.once]
     if len(kernel.stages) != 1 or kernel.stages[0].over or any(store.over for store in kernel.stores):
         return None

@@ -11,9 +11,9 @@ from kernelblaster.records.state import HEADROOM, Bottleneck, KernelState, State
 
 REGISTERS = 255
 ABOUT: dict[Bottleneck, str] = {
-    "memory-bandwidth": "Device memory moves as many bytes as it can",
+    "memory-bandwidth": "Device memory is the busiest part, at 60 % of its peak or more",
     "uncoalesced-access": "Lanes of a warp touch more sectors of memory than their data fills",
-    "l2-bandwidth": "The L2 cache delivers as much as it can",
+    "l2-bandwidth": "The L2 cache is the busiest part, at 60 % of its peak or more",
     "bank-conflicts": "Lanes of a warp wait for each other at the banks of shared memory",
     "latency": "Nothing is busy: warps wait for their own results, and there are too few others",
     "register-pressure": "Registers run out: they are spilled, or too few warps fit",

@@ -38,9 +38,10 @@ MOST_NUMBERS = 64  # of a tensor that forward() makes of numbers
 
 @dataclass(frozen=True, eq=False)
 class TracedCall:
-    """One recorded call of the operator `target`. Tensors among its arguments are TracedValues; `results` are
-    the tensors that it returned, without content. `name` is unique in the trace. An input or parameter of the
-    module is recorded as a call too, with `target` None and itself as the result."""
+    """One recorded call of the operator `target`. Tensors among its arguments (`args` and `kwargs`) are
+    TracedValues; `results` are the tensors that it returned, without content. `name` is unique in the trace.
+    An input or parameter of the module is recorded as a call too, with `target` None and itself as the
+    result."""
 
     name: str
     target: Any

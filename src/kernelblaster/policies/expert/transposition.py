@@ -26,9 +26,9 @@ class Transposition:
 
 
 def transposition(kernel: Kernel, plan: Plan) -> Transposition | None:
-    """Finds the transposed reads of a pointwise kernel: loads of tensors that are contiguous along another
-    axis than the results. None if there are none, if they are not all contiguous along the same axis, or if
-    the results are not contiguous along the last axis."""
+    """Finds the transposed reads of a pointwise kernel of `plan`: loads of tensors that are contiguous along
+    another axis than the results. None if there are none, if they are not all contiguous along the same axis,
+    or if the results are not contiguous along the last axis."""
     flat = flattened(kernel, plan)
     if kernel.stages or len(flat.axes) < 2:
         return None

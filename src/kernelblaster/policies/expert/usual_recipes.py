@@ -1,5 +1,6 @@
-"""Recipes (techniques that are applied together in one step) that usually pay for a family of kernels.
-Searches whose knowledge base has no recipes of its own try these."""
+"""Recipes (techniques that are applied together in one step) that usually pay for a family of kernels (a kind
+of computation, such as reductions of rows). Searches whose knowledge base has no recipes of its own try
+these."""
 
 import tomllib
 from collections.abc import Sequence
@@ -14,8 +15,8 @@ def _by_family() -> dict[str, list[str]]:
 
 
 def usual_recipes(families: Sequence[str]) -> list[str]:
-    """Returns the recipes for kernels of these families, each once: first the best recipe of each family,
-    then the second-best ones, and so on."""
+    """Returns the recipes for kernels of these `families` (kinds of computation), each once: first the best
+    recipe of each family, then the second-best ones, and so on."""
     known = [_by_family().get(family, []) for family in families]
     most = max((len(recipes) for recipes in known), default=0)
     ordered = [recipes[place] for place in range(most) for recipes in known if place < len(recipes)]

@@ -51,22 +51,23 @@ class VectorAccess:
         return [d for d in self.divisors if width > 1 and (d.operator != "int" or d.value % width)]
 
     def possible(self, plan: Plan, width: int) -> bool:
-        """True if vectors of `width` elements are aligned in the primary workload (the one that is timed)."""
+        """True if vectors of `width` elements are aligned in the primary workload of `plan` (the one that is
+        timed)."""
         return all(plan.extent(divisor) % width == 0 for divisor in self.divisors)
 
     def width(self, plan: Plan) -> int:
-        """Returns how many elements of the widest accessed type fit in a vector of 16 bytes; 1 if nothing is
-        contiguous."""
+        """Returns how many elements a vector can have: as many of the widest type that is accessed as fit
+        into 16 bytes; 1 if nothing is contiguous. `plan` has the types."""
         names = [load.buffer for load in self.reads] + [store.buffer for store in self.writes]
         widest = max((DTYPE_BYTES[plan.buffers[name].dtype] for name in names), default=VECTOR_BYTES)
         return VECTOR_BYTES // widest
 
 
 def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool = False) -> VectorAccess:
-    """Returns which loads and stores of `kernel` are contiguous along the axis `along`, so that they can be
-    vectors. A load counts only if it is made in every iteration of the loops, or would at least stay within
-    its buffer in every iteration; with `guards_too`, also if it is made only on one side of a boundary
-    (guards.py)."""
+    """Returns which loads and stores of `kernel`, a kernel of `plan`, are contiguous along the axis `along`,
+    so that they can be vectors. A load counts only if it is made in every iteration of the loops, or would at
+    least stay within its buffer in every iteration; with `guards_too`, also if it is made only on one side of
+    a boundary (guards.py)."""
     inner = {axis.name for axis in kernel.reduced} | {along.name}
     divisors: list[Index] = [along.extent, *([along.part.length] if along.part else [])]
     reads: dict[Load | Gather, str] = {}
@@ -124,15 +125,15 @@ def _harmless(load: Load | Gather, kernel: Kernel, plan: Plan) -> bool:
 
 
 def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
-    """Returns which loads and stores of a reduction across memory (down columns) can be vectors along its
-    last axis, which counts the columns."""
+    """Returns which loads and stores of `kernel`, a reduction across memory (down columns), can be vectors
+    along its last axis, which counts the columns."""
     flat = flattened(kernel, plan)
     return vector_access(flat, plan, flat.axes[-1])
 
 
 def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
     """Returns the names of the variables that occur in `expressions`, either as values or in the indices of
-    loads. Loads that `found` lists as vector loads are left out."""
+    loads. Loads that are vector loads according to `found` are not considered."""
     names: set[str] = set()
     for expression in expressions:
         for part in walk(expression):
@@ -144,8 +145,8 @@ def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str
 
 
 def fits(plan: Plan, extent: Index) -> bool:
-    """True if `extent`, a symbolic number of elements, is below 2**31 in every workload, so that 32 bits hold
-    it."""
+    """True if `extent`, a symbolic number of elements, is below 2**31 in every workload of `plan`, so that 32
+    bits hold it."""
     return all(indices.evaluate(extent, sizes) < NARROW for sizes in plan.sizes)
 
 

@@ -74,8 +74,8 @@ class Asker:
         """Returns the model's answer to the question: the one in the run's log if there is one, else the
         model is asked now and its answer is recorded. None if there is no usable answer: the model refused,
         its answer was empty, too long or twice malformed, or the prompt does not fit the role's limit. Such a
-        failure is recorded too and counted in `failures`. Raises a `ModelError` if the model cannot be asked
-        at all."""
+        failure is recorded too and counted in the attribute `failures`. Raises a `ModelError` if the model
+        cannot be asked at all."""
         recorded = self._once(ANSWER, question.name, lambda: self._asked(question))
         if recorded["answer"] is None:
             self._failed[question.name] = (question.role, recorded["failure"])
@@ -121,7 +121,7 @@ class Asker:
 def request_of(question: Question[T], task: str = "", prompt: str | None = None) -> Request[T]:
     """Returns the question as a request that can be sent to a model. `task` is the task's name, under which
     the costs are booked. `prompt` is the user's message; if it is None, the message is rendered from the
-    template, which raises `PromptTooLong` if it does not fit into the role's tokens."""
+    template. Raises `PromptTooLong` if it has more tokens than the role may use."""
     text = _rendered(question) if prompt is None else prompt
     return Request(
         role=question.role,

@@ -12,9 +12,9 @@ RULE = (
 
 
 def data(title: str, text: str) -> str:
-    """Returns `text` for a prompt, between an opening and a closing mark that declare it as data for the
-    model and no instruction; the opening mark has the `title`. Invisible characters are removed. Both marks
-    contain a hash of the text, so the text cannot contain its own closing mark."""
+    """Returns `text` for a prompt, between an opening mark, which has the `title`, and a closing mark. The
+    marks tell the model that the text is data and no instruction. Invisible characters are removed. Both
+    marks contain a hash of the text, so the text cannot contain its own closing mark."""
     clean = INVISIBLE.sub("", text).strip("\n")
     begin, end = marks(title, clean)
     return f"{begin}\n{clean}\n{end}"

@@ -1,5 +1,5 @@
-"""Writes discrepancies (what the knowledge base expected of a technique in a state, against what was
-measured) as lines of a prompt."""
+"""Writes discrepancies (what the knowledge base expected of a technique in a performance state, against what
+was measured) as lines of a prompt."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ class ResultsView:
 
 
 def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None) -> list[Piece]:
-    """Returns texts for a prompt, one for each discrepancy (a technique's expected gain against the measured
-    one), numbered from 0, so that the model's answer can refer to them. The first three are never left out of
-    a long prompt. With a `view`, the text of each also describes one attempt and how the profile changed, and
-    a second text shows the difference of the sources before and after; a long prompt drops these second texts
-    first."""
+    """Returns texts for a prompt, one for each of `discrepancies` (each a technique's expected gain against
+    the measured one), numbered from 0, so that the model's answer can refer to them. The first three are
+    never left out of a long prompt. With a `view`, the text of each also describes one attempt and how the
+    profile changed, and a second text shows the difference of the sources before and after; a long prompt
+    drops these second texts first."""
     pieces = []
     for number, discrepancy in enumerate(discrepancies):
         importance = NEEDED if number < 3 else max(1, 60 - number)

@@ -8,7 +8,8 @@ SHOWN = 120  # letters of a block that could not be applied
 
 
 class SourceEdit(BaseModel):
-    """One replacement. `search` must occur exactly once, to the letter."""
+    """One replacement in a source: the text `replace` takes the place of the text `search`, which must occur
+    exactly once, to the letter."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -17,8 +18,8 @@ class SourceEdit(BaseModel):
 
 
 class Refusal(Exception):
-    """A model's changes cannot be applied to the source. The message, which is shown to the model, says which
-    change and why."""
+    """Raised if a model's changes cannot be applied to the source. The message, which is shown to the model,
+    says which change and why."""
 
 
 def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:

@@ -77,9 +77,9 @@ def _brief(workloads: Sequence[Workload]) -> str:
 
 
 def compared_at(task: Task, *, modelled: bool) -> str:
-    """Returns the sizes of the workloads at which the judge compared a candidate's results with the
-    reference's, as text. `modelled`: the device is the emulator, which compares at one small workload only;
-    the text then adds that the timed sizes were not compared."""
+    """Returns the sizes of those workloads of `task` at which the judge compared a candidate's results with
+    the reference's, as text. `modelled`: the device is the emulator, which compares at one small workload
+    only; the text then adds that the timed sizes were not compared."""
     if not modelled:
         return _brief([w for w in task.workloads if w.name != "small" or task.small_declared])
     compared, timed = (_brief([w]) for w in (task.small or task.smallest, task.primary))

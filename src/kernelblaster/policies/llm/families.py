@@ -2,7 +2,7 @@
 the operators in its source."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kernelblaster.records import Task
 
@@ -11,12 +11,12 @@ FAMILIES = (
     ("scan", r"cumsum|cumprod|cummax|cummin|logcumsumexp|associative_scan"),
     ("recurrence", r"\b(?:lstm|gru|rnn)(?:cell)?\b|for \w+ in range"),
     ("sort", r"\b(?:sort|argsort|topk|kthvalue|median|unique|searchsorted)\b"),
-    ("attention", r"attention|\battn\b"),
+    ("attention", r"attention|\battn\b|transformer"),
     ("convolution", r"conv\w*\d?d|unfold|fold\b"),
     ("pooling", r"\w*pool\w*\d?d|interpolate|upsample"),
     ("scatter", r"scatter|index_add|index_put|bincount|histc|one_hot"),
     ("gather", r"\bgather\b|embedding|index_select|take_along_dim"),
-    ("matrix_product", r"linear|matmul|\bb?mm\b|einsum|addmm|bilinear|\w\s*@\s*\w"),
+    ("matrix_product", r"linear|matmul|\bb?mm\b|einsum|addb?mm|tensordot|bilinear|\w\s*@\s*\w"),
     ("row_reduction", r"softmax|norm|logsumexp|\bmean\b|\bsum\b|\bvar\b|\bstd\b|\bamax\b|\bmax\b|\bmin\b"),
 )
 # Techniques that only kernels of some families can use.
@@ -44,7 +44,13 @@ def may_use(task: Task, technique: str) -> bool:
     task's source must have an operator of one of them. Always True for techniques that are made for no
     particular family, and for tasks that are CUDA sources."""
     made_for = MADE_FOR.get(technique)
-    return task.kind != "module" or made_for is None or not made_for.isdisjoint(_families(task))
+    return made_for is None or may_have(task, made_for)
+
+
+def may_have(task: Task, families: Collection[str]) -> bool:
+    """True if a task may compute something of one of these families (kinds of computation): its source has
+    an operator of one. Always True for tasks that are CUDA sources."""
+    return task.kind != "module" or not set(families).isdisjoint(_families(task))
 
 
 def _families(task: Task) -> Iterator[str]:

@@ -23,17 +23,17 @@ LOCATED = re.compile(r"candidate\.cu\((\d+)\): (?:fatal )?error:? ?(.*)")
 
 
 def feedback(evaluation: Evaluation, source: str) -> str:
-    """Returns why the judge did not accept a candidate, in words for the model that wrote it: compiler errors
-    with the lines that they point to, the wrong values, or the broken rule. `source` is the candidate's
-    source, from which the lines are quoted."""
+    """Returns why the judge did not accept a candidate, as its `evaluation` says, in words for the model that
+    wrote it: compiler errors with the lines that they point to, the wrong values, or the broken rule.
+    `source` is the candidate's source, from which the lines are quoted."""
     return outcome_feedback(evaluation.outcome, source, rival_of(evaluation.timing))
 
 
 def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> str:
     """Returns what the judge's `outcome` says of a candidate, in words for the model that wrote it. For a
-    candidate that failed, they say why, as in `feedback`; for a correct one, its speedup over the baseline,
-    which is called `rival`. `source` is the candidate's source, from which lines are quoted; if it is empty,
-    none are."""
+    candidate that failed, they say why: compiler errors, wrong values, or the broken rule; for a correct one,
+    its speedup over the baseline, which is called `rival`. `source` is the candidate's source, from which
+    lines are quoted; if it is empty, none are."""
     match outcome:
         case CompileFailed(reason=reason, log=log):
             said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")

@@ -1,6 +1,8 @@
 """Formats the metrics of a performance state, uniformly in all prompts."""
 
+from kernelblaster.policies.expert.bottlenecks import thresholds
 from kernelblaster.policies.expert.states import REGISTERS
+from kernelblaster.records import State
 
 BUSY = {
     "dram": "device memory",
@@ -22,6 +24,9 @@ TROUBLE = {
     "redundancy": "bytes beyond the floor",
 }
 WORDS = BUSY | TROUBLE
+BOUND_BY = {"memory-bandwidth": "dram", "l2-bandwidth": "l2"}
+PARTLY = 0.1  # share of the time without its bound from which that is said to bound a kernel in part only
+MOST_BUSY = 4  # parts of the GPU that are listed
 
 
 def figure(name: str, value: float) -> str:
@@ -35,6 +40,31 @@ def change(name: str, old: float, new: float) -> str:
     """Returns the metric `name` of a performance state before and after a change in words, such as `device
     memory 13% to 67%`. `old` and `new` are fractions of 1, as the value in `figure`."""
     return f"{figure(name, old)} to {_number(name, new)}"
+
+
+def reached(state: State) -> str:
+    """Returns in a sentence or two how busy the GPU's parts were in a performance state. A state is named
+    after memory or the L2 cache from 60 % of their peak on; where that leaves a tenth of the time or more, it
+    says how much, and that something else holds the kernel up then. Empty if nothing of that was measured."""
+    uses = {name: state.metrics[name] for name in BUSY if name in state.metrics and name != "occupancy"}
+    if not uses:
+        return ""
+    ranked = sorted(uses, key=lambda name: -uses[name])[:MOST_BUSY]
+    listed = [figure(name, state.metrics[name]) for name in (*ranked, "occupancy") if name in state.metrics]
+    text = f"Busy: {', '.join(listed)}."
+    part = BOUND_BY.get(state.primary)
+    if part not in uses:
+        return text
+    most: float = thresholds()["busy"]["dram_reachable"] if part == "dram" else 1.0
+    rest = 1 - uses[part] / most
+    if rest < PARTLY:
+        return text
+    name = BUSY[part][0].upper() + BUSY[part][1:]
+    return (
+        f"{text} {name} bounds the kernel in part only: at {most:.0%} of its peak, it would do the same "
+        f"in {1 - rest:.0%} of the time. In the other {rest:.0%} something else holds it up, such as latency "
+        "with too few bytes in flight, other instructions, or uneven blocks."
+    )
 
 
 def _number(name: str, value: float) -> str:

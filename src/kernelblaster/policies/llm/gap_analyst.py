@@ -31,9 +31,9 @@ def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, k
     """Asks the model why measured gains differ from expected ones. Returns one explanation (gap) for each
     surprising discrepancy in `evaluation`, in the same order. The cause and the sentence of a gap are the
     model's; the sentence is also the lesson to remember. For a discrepancy that the model's answer does not
-    explain, the gap is the one that the expert's rules find (`explain_gap`). The metrics that changed are
-    always the measured ones. `now` is the current knowledge base; `key` identifies the question in the
-    run."""
+    explain, the gap is the one that the rules of the built-in expert policy find (`explain_gap`). The metrics
+    that changed are always the measured ones. `scene` is the context for the prompt, `now` the current
+    knowledge base; `key` identifies the question in the run."""
     evaluation = replace(evaluation, discrepancies=[d for d in evaluation.discrepancies if d.surprising])
     expert = [explain_gap(discrepancy, now) for discrepancy in evaluation.discrepancies]
     answer = scene.asker.ask(analyst_question(scene, evaluation, now, key)) if expert else None
@@ -50,8 +50,9 @@ def analyst_question(
     scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str
 ) -> Question[Explanations]:
     """Returns the question that asks the model for the causes of the discrepancies (expected against measured
-    gains) in `evaluation`. Its answer refers to a discrepancy by its position, from 0. `now` is the knowledge
-    base, from which the names of performance states are taken; `key` identifies the question in the run."""
+    gains) in `evaluation`. Its answer refers to a discrepancy by its position, from 0. `scene` is the context
+    for the prompt. `now` is the knowledge base, from which the names of performance states are taken; `key`
+    identifies the question in the run."""
     return Question(
         role="gap-analyst",
         key=key,

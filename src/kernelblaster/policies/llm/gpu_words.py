@@ -23,9 +23,9 @@ EMULATED = (
 
 
 def gpu(spec: GpuSpec, *, modelled: bool) -> str:
-    """Returns a description of the GPU in words: what an SM can hold, the GPU's peak rates, and the special
-    instructions of its architecture. `modelled`: candidates run on the emulator; the text then names only
-    instructions up to compute capability 8.0, and says what the emulator cannot run."""
+    """Returns a description of the GPU `spec` in words: what an SM can hold, the GPU's peak rates, and the
+    special instructions of its architecture. `modelled`: candidates run on the emulator; the text then names
+    only instructions up to compute capability 8.0, and says what the emulator cannot run."""
     number = capability(spec.architecture)
     has = "; ".join(words for since, words in FEATURES if number >= since and (not modelled or since <= 80))
     shared = SHARED_KB[nearest_earlier(SHARED_KB, spec.architecture)]
@@ -42,6 +42,6 @@ def gpu(spec: GpuSpec, *, modelled: bool) -> str:
 
 
 def only_on_hardware() -> frozenset[str]:
-    """Returns the names of the expert's techniques that are not used on the emulator: it lacks their
-    instructions, or its baseline rounds in another way than a GPU's."""
+    """Returns the names of the built-in expert policy's techniques that are not used on the emulator: it
+    lacks their instructions, or its baseline rounds in another way than a GPU's."""
     return frozenset(load_techniques().keys() - load_techniques(emulated=True).keys())

@@ -24,7 +24,8 @@ class NoFirstCandidate(KernelBlasterError):
 
 
 class FirstDraft(BaseModel):
-    """A whole candidate."""
+    """A model's answer that is a whole first candidate: its CUDA `source`, and a `summary` of how the work is
+    divided among its kernels."""
 
     summary: str = Field(description="How the work is divided among kernels.")
     source: str = Field(description="The whole CUDA C++ file.")
@@ -32,14 +33,15 @@ class FirstDraft(BaseModel):
 
 def draft(scene: Scene, seed: int = 0) -> str | None:
     """Returns the source that the model writes for a first candidate of the task, not yet judged; None if
-    there is no usable answer. A different `seed` gives another draft."""
+    there is no usable answer. `scene` is the context for the prompt; a different `seed` gives another
+    draft."""
     answer = scene.asker.ask(draft_question(scene, seed))
     return answer.source if answer else None
 
 
 def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
     """Returns the question that asks the model for a first candidate, a whole source written from the task's
-    reference. A different `seed` asks for another draft."""
+    reference. `scene` is the context for the prompt; a different `seed` asks for another draft."""
     return Question(
         role="initial-writer",
         key=f"draft{seed}",
@@ -56,9 +58,9 @@ def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
 
 
 def write_initial(scene: Scene) -> Candidate:
-    """Returns a first candidate that the judge found correct: the model's draft, corrected by the model up to
-    three times (MENDED) with the judge's feedback. Raises `NoFirstCandidate` if it is still not correct then,
-    or if an answer is unusable."""
+    """Returns a first candidate for the task of `scene` that the judge found correct: the model's draft,
+    corrected by the model up to three times (MENDED) with the judge's feedback. Raises `NoFirstCandidate` if
+    it is still not correct then, or if an answer is unusable."""
     source = draft(scene)
     said = "the model gave no usable answer"
     for number in range(MENDED + 1):

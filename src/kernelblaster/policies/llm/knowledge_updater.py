@@ -51,8 +51,8 @@ def update_by_model(
 ) -> KnowledgeUpdate | None:
     """Asks the model what the knowledge base `now` should remember, and returns its answer. The question is
     about `gaps`, the explanations of the discrepancies in `evaluation` (gains that differ from what was
-    expected). None if there are no gaps or the model gives no usable answer. `key` identifies the question in
-    the run."""
+    expected). None if there are no gaps or the model gives no usable answer. `scene` is the context for the
+    prompt; `key` identifies the question in the run."""
     return scene.asker.ask(updater_question(scene, evaluation, gaps, now, key)) if gaps else None
 
 
@@ -133,8 +133,8 @@ def updater_question(
 ) -> Question[KnowledgeUpdate]:
     """Returns the question that asks the model what the knowledge base `now` should remember. It is about
     `gaps`, the explanations of the discrepancies in `evaluation` (gains that differ from what was expected),
-    and quotes what the knowledge base already says on their techniques and states. `key` identifies the
-    question in the run."""
+    and quotes what the knowledge base already says on their techniques and performance states. `scene` is the
+    context for the prompt; `key` identifies the question in the run."""
     findings = [
         Piece(
             f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "

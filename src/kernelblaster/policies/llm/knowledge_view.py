@@ -67,9 +67,9 @@ def _tried(evidence: Evidence) -> str:
 
 
 def entry_text(entry: OptimizationEntry, architecture: str) -> str:
-    """Returns lines for a prompt on one technique in one state, from its `entry` in the knowledge base: the
-    speedup expected on the GPU `architecture` (such as `sm_90a`), what the technique does and needs, and its
-    latest notes."""
+    """Returns lines for a prompt on one technique in one performance state, from its `entry` in the knowledge
+    base: the speedup expected on the GPU `architecture` (such as `sm_90a`), what the technique does and
+    needs, and its latest notes."""
     scored = entry.scored(architecture)
     optimization = scored.optimization
     lines = [f"{_expected(scored)}{_tried(entry.evidence)}"]
@@ -93,24 +93,26 @@ def _expected(scored: Scored) -> str:
 
 
 def amount(technique: str, mean: float) -> str:
-    """Returns how fast evidence with this mean natural logarithm says that a technique is, as text: "1.30x",
-    its speedup. For a recipe it is "0.81 of the floor's speed", since the knowledge base keeps where recipes
-    end, relative to the fastest that the GPU allows."""
+    """Returns as text how fast a technique is by evidence with the mean natural logarithm `mean`: its
+    speedup, such as "1.30x". For a recipe (several techniques in one step) it is the speed of the result as a
+    fraction of the roofline floor's, "0.81 of the floor's speed", since the knowledge base keeps that for
+    recipes."""
     return f"{exp(mean):.2f}" + (" of the floor's speed" if is_recipe(technique) else "x")
 
 
 def meaning(optimization: Optimization) -> str:
-    """Returns what a technique does and what it needs, as one indented line; empty if neither is known."""
+    """Returns what the technique `optimization` does and what it needs, as one indented line; empty if
+    neither is known."""
     needs = "; ".join(optimization.preconditions)
     sentences = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 240)}." if needs else ""]
     return f"  {' '.join(words for words in sentences if words)}".rstrip()
 
 
 def results(precedents: Sequence[Precedent]) -> list[str]:
-    """Returns indented lines for a prompt on what a technique gave earlier. `precedents` has what is known
-    about it in each state that has it, the nearest state first. The first three of these (PRECEDENTS) with
-    attempts or notes are described: the mean speedup, how many attempts gave a valid candidate, the failures,
-    and the latest notes."""
+    """Returns indented lines for a prompt on the earlier results of a technique. `precedents` has what is
+    known about it in each performance state that has it, the nearest state first. The first three of these
+    (PRECEDENTS) with attempts or notes are described: the mean speedup, how many attempts gave a valid
+    candidate, the failures, and the latest notes."""
     told = [p for p in precedents if p.entry.evidence.total.attempts >= 1 or p.entry.notes]
     return [line for one in told[:PRECEDENTS] for line in _result(one)]
 
@@ -134,9 +136,9 @@ def _result(precedent: Precedent) -> list[str]:
 
 def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
     """Returns texts for a prompt on techniques that were retrieved from the knowledge base, in their order.
-    They say what speedup is expected of each, what earlier attempts in this and other states gave, and what
-    the technique does. If the prompt is too long, the descriptions of what techniques do are left out first,
-    beginning with the last technique."""
+    They say what speedup is expected of each, what earlier attempts in this and other performance states
+    gave, and what the technique does. If the prompt is too long, the descriptions of what techniques do are
+    left out first, beginning with the last technique."""
     return [
         piece
         for rank, one in enumerate(retrieved)
@@ -151,7 +153,7 @@ def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
 
 def technique_text(one: Retrieved) -> str:
     """Returns lines for a prompt on one technique: its expected speedup, what it does and needs, and the
-    results of earlier attempts in this state and similar ones."""
+    results of earlier attempts in this performance state and similar ones."""
     optimization = one.scored.optimization
     lines = [_expected(one.scored)]
     if optimization.description:

@@ -1,6 +1,6 @@
 """How a search with a language model learns: compares results with expectations (policy evaluation), explains
 differences (gap analysis) and changes the knowledge base (parameter update), each by the model or by the
-expert's rules."""
+rules of the built-in expert policy."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,8 +21,9 @@ from kernelblaster.store.replay import Sample
 
 class MixedLearning:
     """How a policy with a language model learns: the methods `evaluate`, `explain` and `update` of `Policy`.
-    The model plays those of the three learning roles that `cast` gives it. The `expert`'s rules play the
-    others, and step in where the model has no usable answer."""
+    The model plays those of the three learning roles (policy evaluator, gap analyst, knowledge updater) that
+    `cast` gives it. The `expert`'s rules play the others, and step in where the model has no usable
+    answer."""
 
     def __init__(self, expert: ExpertLearning, cast: Cast) -> None:
         self._expert = expert
@@ -36,11 +37,11 @@ class MixedLearning:
         theta: Content,
         architecture: str,
     ) -> PolicyEvaluation:
-        """Returns, by the expert's rules, how far the gains of attempts differ from the expected gains.
-        `fresh` are the attempts of this iteration, `earlier` those of the replay buffer (earlier runs).
-        Expectations are those of the knowledge base `theta` on the GPU `architecture` (such as `sm_90a`). If
-        the model plays the policy evaluator, only the differences that it selects are returned, with its
-        remark. `scene` is the context for its prompt."""
+        """Returns, by the rules of the built-in expert policy, how far the gains of attempts differ from the
+        expected gains. `fresh` are the attempts of this iteration, `earlier` those of the replay buffer
+        (earlier runs). Expectations are those of the knowledge base `theta` on the GPU `architecture` (such
+        as `sm_90a`). If the model plays the policy evaluator, only the differences that it selects are
+        returned, with its remark. `scene` is the context for its prompt."""
         found = self._expert.evaluate(fresh, earlier, theta, architecture)
         if not self._cast.llm("policy-evaluator"):
             return found
@@ -48,8 +49,8 @@ class MixedLearning:
 
     def explain(self, scene: Scene, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
         """Returns a cause for each surprising difference between expected and measured gain in `evaluation`:
-        the model's, if it plays the gap analyst, else the one by the expert's rules. `now` is the current
-        knowledge base."""
+        the model's, if it plays the gap analyst, else the one by the rules of the built-in expert policy.
+        `scene` is the context for the prompt, `now` the current knowledge base."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(evaluation, now)
         return explain_by_model(scene, evaluation, now, f"version {now.version}")
@@ -58,9 +59,10 @@ class MixedLearning:
         self, scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content
     ) -> list[Change]:
         """Returns the changes to make to the knowledge base `now`. If the model plays the knowledge updater,
-        they are its changes, and those by the expert's rules for what the model left out: new priors, the
-        lessons of `gaps` on which it wrote no note, and the evaluation's remark for states on which it wrote
-        none. If the model does not play that role, or has no usable answer, all changes are by the rules."""
+        they are its changes. Those by the rules of the built-in expert policy are added for what the model
+        left out: new priors, the lessons of `gaps` on which it wrote no note, and the evaluation's remark for
+        performance states on which it wrote none. If the model does not play that role, or has no usable
+        answer, all changes are by the rules. `scene` is the context for the prompt."""
         asked = self._cast.llm("knowledge-updater")
         answer = update_by_model(scene, evaluation, gaps, now, f"version {now.version}") if asked else None
         if answer is None:
@@ -77,8 +79,8 @@ class MixedLearning:
 def inapplicable(declined: dict[tuple[str, str], State], now: Content) -> list[Change]:
     """Returns changes to the knowledge base `now` by which techniques that the model declined count as failed
     attempts of the kind `Inapplicable`. The model declines a technique that cannot be applied to the code
-    that it was shown. `declined` maps (name of a state, technique) to the state. Techniques that the
-    knowledge base does not have in that state are left out."""
+    that it was shown. `declined` maps (name of a performance state, technique) to the state. Techniques that
+    the knowledge base does not have in that state are left out."""
     changes: list[Change] = []
     for (_, technique), state in declined.items():
         name = known_state(now, state)

@@ -41,17 +41,17 @@ class Lowering:
 
 def lower(scene: Scene, lowering: Lowering, described: dict[str, str]) -> Rewritten:
     """Asks the model to apply the technique of `lowering` to its candidate. The result's `source` is the new
-    source, or None if the model declined or gave no usable answer. `described` maps techniques that the model
-    itself proposed in this run to their descriptions."""
+    source, or None if the model declined or gave no usable answer. `scene` is the context for the prompt;
+    `described` maps techniques that the model itself proposed in this run to their descriptions."""
     work = _work(scene, lowering, lowering.key, lowering.parent)
     return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
 
 
 def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dict[str, str | list[Piece]]:
-    """Returns the contents of the prompt for the request `lowering`, which asks the model to apply a
-    technique: the text or the pieces of each section, by the section's name in the template. The candidate's
-    source is not among them. `described` maps techniques that the model itself proposed in this run to their
-    descriptions."""
+    """Returns the contents of the prompt, made from `scene`, for the request `lowering`, which asks the model
+    to apply a technique: the text or the pieces of each section, by the section's name in the template. The
+    candidate's source is not among them. `described` maps techniques that the model itself proposed in this
+    run to their descriptions."""
     target, around = lowering.target, scene.around(lowering.target.state)
     names = techniques_of(lowering.technique)
     words = [technique_words(around, name, scene, target.family, described.get(name, "")) for name in names]
@@ -77,8 +77,9 @@ def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dic
 
 def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str) -> Rewritten:
     """Asks the model to correct `failed`, the candidate that it wrote for the request `lowering`. `said` is
-    the judge's feedback on it. The result's `source` is the corrected source, or None if the model gave none;
-    its summary is the failed candidate's, followed by what was corrected."""
+    the judge's feedback on it, `scene` the context for the prompt. The result's `source` is the corrected
+    source, or None if the model gave none; its summary is the failed candidate's, followed by what was
+    corrected."""
     work = _work(scene, lowering, f"{lowering.key}/{failed.code}", failed)
     done = scene.summaries.get(failed.code, "")
     what = f"the same computation with {lowering.technique} applied to {lowering.target.kernel}"
@@ -98,9 +99,9 @@ def technique_words(
     around: Neighbourhood, technique: str, scene: Scene, family: str | None, described: str
 ) -> str:
     """Returns a prompt's text on `technique`, for a kernel of a `family`: what the knowledge base has on it
-    in the kernel's performance state and in similar ones (`around`). `described` is the description by the
-    model that proposed the technique in this run, or empty; it is used if the knowledge base does not have
-    the technique or does not describe it."""
+    in the kernel's performance state and in similar ones (`around`). `scene` has the GPU and what else texts
+    need. `described` is the description by the model that proposed the technique in this run, or empty; it is
+    used if the knowledge base does not have the technique or does not describe it."""
     known = around.techniques(scene.architecture, (), family)
     one = next((one for one in known if one.technique == technique), None)
     if one is None:

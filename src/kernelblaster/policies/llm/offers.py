@@ -1,6 +1,7 @@
-"""Decides which techniques the search is offered for a kernel. They come from the knowledge base, from the
-expert's rules, and from the language model. The model is asked for more when fewer than three techniques that
-are known to pay (PROVEN), and fewer than two of its own proposals (OPEN), are left to try."""
+"""Decides which techniques are offered to the search for a kernel. They come from the knowledge base, from
+the rules of the built-in expert policy, and from the language model. The model is asked for more when fewer
+than three techniques that are known to pay (PROVEN), and fewer than two of its own proposals (OPEN), are left
+to try."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -44,12 +45,13 @@ class Offers:
         self._mine: dict[str, _Proposal] = {}
 
     def techniques(self, scene: Scene, inquiry: Inquiry, can: Sequence[str]) -> list[str]:
-        """Returns the names of techniques to try on the kernel of `inquiry`. `can` are those that the
-        expert's rules can apply without the model. If the model does not write code (the lowerer's role), the
-        result is exactly `can`. If the model is the proposer, it is asked for further techniques in two
-        cases: when fewer than three that are known to pay (PROVEN) and fewer than two that it proposed before
-        (OPEN) are left to try; and each time that all have been used up (`inquiry.again` says how often).
-        What it proposes is added to the knowledge base."""
+        """Returns the names of techniques to try on the kernel of `inquiry`. `can` are the names of
+        techniques that the rules of the built-in expert policy can apply without the model. If the model does
+        not write code (the lowerer's role), the result is exactly `can`. If the model is the proposer, it is
+        asked for further techniques, in two cases: when fewer than three techniques that are known to pay
+        (PROVEN) and fewer than two that the model proposed before (OPEN) are left to try; and each time that
+        all have been used up (`inquiry.again` says how often). What it proposes is added to the knowledge
+        base. `scene` is the context for its prompt."""
         steps, target, code = scene.session.log.steps, inquiry.target, inquiry.candidate.code
         applied = _applied(path_steps(steps, code))
         tried = {step.technique for step in steps if step.parent == code}

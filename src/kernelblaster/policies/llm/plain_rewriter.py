@@ -33,16 +33,16 @@ class Draft:
 
 
 def rewrite_plainly(scene: Scene, draft: Draft) -> str | None:
-    """Returns the whole new source that the model writes for the candidate in `draft`, not yet judged; None
-    if there is no usable answer."""
+    """Asks the model, with `scene` as the context for the prompt, and returns the whole new source that it
+    writes for the candidate in `draft`, not yet judged; None if there is no usable answer."""
     answer = scene.asker.ask(plain_question(scene, draft))
     return answer.source if answer and answer.source.strip() else None
 
 
 def plain_question(scene: Scene, draft: Draft) -> Question[NewSource]:
-    """Returns the question that asks the model for a whole new source. It shows the task's reference, and the
-    time, profile and source of the candidate in `draft`. Its prompt is shortened only if it exceeds 100,000
-    tokens (UNLIMITED)."""
+    """Returns the question that asks the model for a whole new source. It shows the reference of the task in
+    `scene`, and the time, profile and source of the candidate in `draft`. Its prompt is shortened only if it
+    exceeds 100,000 tokens (UNLIMITED)."""
     profile = data("profile", whole_profile(draft.profile)) if draft.profile else ""
     return Question(
         role="lowerer",

@@ -1,5 +1,5 @@
 """`MixedPolicy`: the policy in which a language model plays some of the roles (proposing, writing code, ...)
-and the expert's rules play the others."""
+and the rules of the built-in expert policy play the others."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ DECLINED = 3  # techniques that the model may find impossible on a kernel before
 
 @dataclass(frozen=True)
 class Written:
-    """What the policy keeps of a candidate that a model wrote, as the `form` of its attempt. `families` maps
+    """What the policy keeps of a candidate that a model wrote: the `form` of its `Attempt`. `families` maps
     the names of kernels to their kinds of computation (such as "row_reduction"), None where unknown; `family`
     is that of all kernels that are not listed. `lowering` is the request that the model answered with this
     candidate; it is used again if the candidate has to be corrected. It is None for a first candidate."""
@@ -109,9 +109,10 @@ class MixedPolicy:
 
     def initial(self, task: Task) -> Attempt:
         """Returns the first candidate of a search. A CUDA file that has a launch function is itself the first
-        candidate. For other tasks it is made of the expert's kernels, or written by the model if the expert
-        has none. If `cast` makes the model the initial writer, the model is asked first, and the expert's
-        kernels are used if it fails. Raises `NoFirstCandidate` if both fail."""
+        candidate. For other tasks it is made of kernels of the built-in expert policy, or written by the
+        model if the expert has none for them. If the policy's cast (who plays which role) makes the model the
+        initial writer, the model is asked first, and the expert's kernels are used if it fails. Raises
+        `NoFirstCandidate` if both fail."""
         self.begin(task)
         if task.kind == "cuda" and ENTRY in task.source:
             return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
@@ -131,10 +132,10 @@ class MixedPolicy:
                 raise failed from None
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """Yields the candidates that one application of `technique` to the kernel `target` gives: first the
-        model's, as many as the search's settings want (`samples`), then the expert's. If the technique is a
-        recipe (several techniques) and the kernels are still the expert's own, the expert applies it, and the
-        model only if the expert cannot."""
+        """Yields the candidates that one application of `technique` to the kernel `target` of the candidate
+        `attempt` can produce: first the model's, as many as the search's settings want (`samples`), then
+        those of the built-in expert policy. If the technique is a recipe (several techniques) and the kernels
+        are still the expert's own, the expert applies it, and the model only if the expert cannot."""
         planned = isinstance(attempt.form, Form)
         if planned and is_recipe(technique):
             known = list(self._expert.moves(attempt, technique, target))
@@ -151,7 +152,7 @@ class MixedPolicy:
     ) -> Attempt | None:
         """Returns a corrected version of `failed`, the candidate in which `technique` was applied to `parent`
         and which got this evaluation. If the model wrote it, the model corrects it with the judge's feedback;
-        else the expert is asked for one. None if there is no corrected version."""
+        else the built-in expert policy is asked for one. None if there is no corrected version."""
         if not isinstance(failed.form, Written) or failed.form.lowering is None:
             return self._expert.retry(parent, technique, failed, evaluation)
         said = feedback(evaluation, failed.candidate.source)
@@ -198,11 +199,12 @@ class MixedPolicy:
     # Naming states, proposing
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """Returns the kernels of a profiled candidate that can be optimized, the one with the largest
-        possible gain first, each with its performance state. States are named by the model or by the expert's
-        rules, as the cast says, from as much of the profile as the policy's `detail` allows. The same part of
-        the profile is kept for later prompts on this candidate, so `targets` must be called before `moves`
-        and `proposals`. `floor_bytes` is the least memory traffic of the task, in bytes."""
+        """Returns the kernels of the profiled candidate `attempt` that can be optimized, the one with the
+        largest possible gain first, each with its performance state. States are named by the model or by the
+        rules of the built-in expert policy, as the policy's cast (who plays which role) says, from as much of
+        the profile as the policy may use (its field `detail`). The same part of the profile is kept for later
+        prompts on this candidate, so `targets` must be called before `moves` and `proposals`. `floor_bytes`
+        is the least memory traffic of the task, in bytes."""
         profile = self.scene.visible(profile)
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):
@@ -220,10 +222,10 @@ class MixedPolicy:
         return found
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
-        """Returns the names of techniques to try on the kernel `target` of a candidate: those that the expert
-        can apply, those of the knowledge base, and those that the model proposes. `again` counts how often
-        the search has used up all techniques offered for this kernel; if it is not 0, the model is asked for
-        more."""
+        """Returns the names of techniques to try on the kernel `target` of the candidate `attempt`: those
+        that the built-in expert policy can apply, those of the knowledge base, and those that the model
+        proposes. `again` counts how often the search has used up all techniques offered for this kernel; if
+        it is not 0, the model is asked for more."""
         can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Form) else []
         seen = self._seen[attempt.candidate.code]
         if again:
@@ -246,9 +248,9 @@ class MixedPolicy:
         return self._learning.explain(self.scene, evaluation, now)
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """Returns the changes to make to the knowledge base `now`: what the model and the expert's rules
-        learned from `evaluation` and `gaps`. Techniques that the model declined since the last update are
-        added as failed attempts of the kind `Inapplicable`."""
+        """Returns the changes to make to the knowledge base `now`: what the model and the rules of the
+        built-in expert policy learned from `evaluation` and `gaps`. Techniques that the model declined since
+        the last update are added as failed attempts of the kind `Inapplicable`."""
         changes = self._learning.update(self.scene, evaluation, gaps, now)
         changes += inapplicable(self._inapplicable, now)
         self._inapplicable.clear()

@@ -24,7 +24,8 @@ def evaluate_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], key: s
     """Asks the model which of the `discrepancies` (expected against measured gains) are worth explaining.
     Returns these in the model's order, with its remark on what they have in common. Returns all, in the given
     order and without a remark, if the model gives no usable answer. It is not asked if there are fewer than
-    two (FEWEST) or none is surprising. `key` identifies the question in the run."""
+    two (FEWEST) or none is surprising. `scene` is the context for the prompt; `key` identifies the question
+    in the run."""
     asked = len(discrepancies) >= FEWEST and any(found.surprising for found in discrepancies)
     answer = scene.asker.ask(evaluator_question(discrepancies, key)) if asked else None
     if answer is None:

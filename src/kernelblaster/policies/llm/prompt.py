@@ -32,9 +32,9 @@ class PromptTooLong(Exception):
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a prompt that is shown whole or not at all. If the prompt is too long, pieces of lower
-    `importance` are left out first, those of importance 100 (NEEDED) never; `instead` is shown in place of a
-    piece that was left out."""
+    """A part of a prompt, `text`, that is shown whole or not at all. If the prompt is too long, pieces of
+    lower `importance` are left out first, those of importance 100 (NEEDED) never; `instead` is shown in place
+    of a piece that was left out."""
 
     text: str
     importance: int = NEEDED
@@ -42,8 +42,8 @@ class Piece:
 
     @property
     def saved(self) -> int:
-        """The estimated number of tokens by which leaving this piece out, and showing `instead` in its place,
-        shortens the prompt."""
+        """The estimated number of tokens by which leaving this piece out, and showing its replacement, the
+        text `instead`, shortens the prompt."""
         return tokens_of(self.text) - tokens_of(self.instead)
 
 
@@ -53,15 +53,15 @@ Sections = Mapping[str, str | Sequence[Piece]]
 @dataclass(frozen=True)
 class Room:
     """The limits of a prompt, in tokens. Optional pieces are left out until the prompt has at most
-    `comfortable` tokens. If the pieces that it must have are long, such as the source, the whole prompt may
-    take up to `most`: a quarter of `comfortable` (SHARE) is kept for optional pieces, so that what memory
-    holds is not the first to go."""
+    `comfortable` tokens. If the required pieces are long, such as the source, the whole prompt may have more
+    tokens than that, up to `most`, so that a quarter of `comfortable` (SHARE) remains for optional pieces,
+    such as what the knowledge base says."""
 
     comfortable: int
     most: int
 
     def limit(self, needed: int) -> int:
-        """The limit of a prompt of which `needed` tokens must be there."""
+        """Returns the limit, in tokens, of a prompt whose required pieces have `needed` tokens."""
         return min(self.most, max(self.comfortable, needed + self.comfortable // SHARE))
 
 

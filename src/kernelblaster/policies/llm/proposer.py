@@ -56,10 +56,10 @@ class Proposals(BaseModel):
 
 @dataclass(frozen=True)
 class Inquiry:
-    """What the proposer is asked about: the kernel `target` of a profiled `candidate`. `floor_bytes` is the
-    least memory traffic of the task, in bytes. `applied` are the techniques that led to the candidate.
-    `again` counts how often the search has used up all techniques offered for this kernel. `open` names
-    techniques that were proposed earlier in this run and are still to be tried on it."""
+    """What the proposer is asked about: the kernel `target` of a `candidate` with this `profile`.
+    `floor_bytes` is the least memory traffic of the task, in bytes. `applied` are the techniques that led to
+    the candidate. `again` counts how often the search has used up all techniques offered for this kernel.
+    `open` names techniques that were proposed earlier in this run and are still to be tried on it."""
 
     candidate: Candidate
     target: Target
@@ -71,8 +71,9 @@ class Inquiry:
 
     @property
     def key(self) -> str:
-        """The text that identifies the question in the run: the kernel's name, its state's name, a hash of
-        the code of the kernel and of all functions that it calls, and `again` unless it is 0."""
+        """The text that identifies the question in the run: the kernel's name, its performance state's name,
+        a hash of the code of the kernel and of all functions that it calls, and, unless it is 0, how often
+        all offered techniques have been used up (`again`)."""
         parts = parts_of(self.candidate.source)
         names = used_by(parts, {self.target.kernel})
         text = "".join(part.text for part in parts if part.name in names)
@@ -92,8 +93,9 @@ class Proposed:
 
 
 def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
-    """Returns the techniques that the model proposes for the kernel of `inquiry`; none if it has no usable
-    answer. A run asks once for each `Inquiry.key`: later calls return the recorded answer."""
+    """Asks the model, with `scene` as the context for the prompt, and returns the techniques that it proposes
+    for the kernel of `inquiry`; none if it has no usable answer. A run asks once for each `Inquiry.key`:
+    later calls return the recorded answer."""
     answer = scene.asker.ask(proposer_question(scene, inquiry))
     if answer is None:
         return Proposed([])
@@ -102,8 +104,9 @@ def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
 
 
 def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
-    """Returns the question that asks the model for new techniques for the kernel of `inquiry`. It lists those
-    that the knowledge base has for the kernel's performance state and similar ones."""
+    """Returns the question that asks the model for new techniques for the kernel of `inquiry`. The prompt,
+    which is made from `scene`, lists the techniques that the knowledge base has for the kernel's performance
+    state and for similar ones."""
     target, candidate = inquiry.target, inquiry.candidate
     around = scene.around(target.state)
     known = scene.techniques(target.state, inquiry.applied, target.family)[:KNOWN]
@@ -135,8 +138,8 @@ def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
 
 
 def technique_name(text: str) -> str | None:
-    """Returns `text` as the name of a technique, in lower case and with underscores. None if it cannot be
-    one: a name has 3 to 60 characters and begins with a letter."""
+    """Returns `text` as the name of a technique, in lower case, with underscores for other characters. None
+    if it cannot be one: a name has 3 to 60 characters and begins with a letter."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return name if NAME.fullmatch(name) else None
 

@@ -16,7 +16,7 @@ def recipe_pieces(scene: Scene, target: Target, applied: tuple[str, ...]) -> lis
     """Returns texts for a prompt on the recipes (sets of techniques) that the knowledge base has for the
     kernel `target`, the best first. Each says which speed the recipe reached, as a fraction of the roofline
     floor's (1 is the fastest that the GPU allows), and how often it was tried. `applied` are the techniques
-    that led to the candidate."""
+    that led to the candidate, `scene` is the context of the prompt."""
     content = scene.session.memory.now()
     name = scene.around(target.state).name or target.state.name
     recipes = recipes_for(content, name, scene.architecture, applied, target.family)

@@ -21,7 +21,10 @@ REFERENCE = 45  # importance
 
 
 class Rewrite(BaseModel):
-    """A new candidate as changes to the old one: `edits`, or the whole file as `source`."""
+    """A model's answer to the request to change a candidate. `applicable` is False if the change cannot be
+    made. The new candidate is given by `edits` of the old source or, if most of it changes, as the whole
+    `source`. `summary` says what was changed. `also_changed` names further techniques that came along,
+    `not_applied` those that were asked for and left out."""
 
     applicable: bool = Field(
         description="false if what was asked for cannot be applied, is applied already, or cannot pay here."
@@ -45,10 +48,10 @@ class Rewrite(BaseModel):
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What came of asking a model to rewrite a source. `source` is the new source, None if the model declined
-    or gave nothing usable. `summary` is the model's description of its change. `declined`: the model said
-    that the change cannot be applied here. `not_applied` names those techniques that it left out, if several
-    were asked for."""
+    """The result of asking a model to rewrite a source. `source` is the new source, None if the model
+    declined or gave nothing usable. `summary` is the model's description of its change. `declined`: the model
+    said that the change cannot be applied here. `not_applied` names those techniques that it left out, if
+    several were asked for."""
 
     source: str | None
     summary: str = ""
@@ -75,8 +78,9 @@ class RewritingTask:
 
 def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[str, Any]) -> Rewritten:
     """Asks the model for changes to the source in `work` and applies them. If they cannot be applied, the
-    model is told why and asked once more. The prompt is the `template` filled with `sections` and the source.
-    The result's `source` is None if the model declined or gave nothing usable."""
+    reason is shown to the model, which is asked once more. `scene` is the context for the prompt. The prompt
+    is the `template` filled with `sections` and the source. The result's `source` is None if the model
+    declined or gave nothing usable."""
     shown = view("candidate", work.source, work.kernels)
     refusal = ""
     for number in range(TRIES):
@@ -106,7 +110,7 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
 
 
 def mend(scene: Scene, work: RewritingTask, what: str, said: str) -> Rewritten:
-    """Asks the model, in the way of `rewrite`, to correct a candidate that failed, whose source is in `work`.
+    """Asks the model, as `rewrite` does, to correct a candidate that failed, whose source is in `work`.
     `what` says what the candidate should compute, `said` is the judge's feedback on it. The result's `source`
     is None if the model declined or gave nothing usable."""
     sections = {

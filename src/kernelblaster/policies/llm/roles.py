@@ -1,5 +1,5 @@
 """The roles (kinds of question that a search asks), the token limits of each, and who plays each by default:
-the language model or the expert's rules."""
+the language model or the rules of the built-in expert policy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,27 +67,27 @@ WITH_A_MODEL: Mapping[Role, Player] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays each role, in `players`: `expert` (its rules) or `llm` (the language model). If the initial
-    writer is `expert`, the model still writes the first candidate of tasks for which the expert has no
-    kernels."""
+    """Who plays each role (kind of question that a search asks), in `players`: `expert` (the rules of the
+    built-in policy) or `llm` (the language model). If the initial writer is `expert`, the model still writes
+    the first candidate of tasks for which the expert has no kernels."""
 
     players: Mapping[Role, Player]
 
     def llm(self, role: Role) -> bool:
-        """True if the language model plays this role, False if the expert's rules do."""
+        """True if the language model plays this role, False if the rules of the built-in expert policy do."""
         return self.players[role] == "llm"
 
     def without(self, roles: Sequence[Role]) -> "Cast":
-        """Returns a cast in which the expert's rules play the given `roles` and all others are played as in
-        this one."""
+        """Returns a copy of this cast (who plays each role) in which the rules of the built-in expert policy
+        play the given `roles`."""
         return Cast({**self.players, **dict.fromkeys(roles, "expert")})
 
 
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
     """Parses texts of the form `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME` (a model of its own for that
     role). Returns (who plays each role, the texts of the third form). Roles that no text mentions are played
-    as is usual with a model (the table WITH_A_MODEL), or all by the expert's rules if `usual` is False.
-    Raises KernelBlasterError for a malformed text."""
+    as is usual with a model (the table WITH_A_MODEL), or, if `usual` is False, all by the rules of the
+    built-in expert policy. Raises KernelBlasterError for a malformed text."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
     for text in texts:

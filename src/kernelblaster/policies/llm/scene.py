@@ -62,14 +62,15 @@ class Scene:
         return UNLIMITED if self.detail == "whole" else None
 
     def visible(self, profile: Profile) -> Profile:
-        """Returns the part of a profile that the policy may use: all of it, or only the durations if `detail`
-        is `cycles`."""
+        """Returns the part of a profile that the policy may use: all of it, or only the durations if prompts
+        are limited to these (the field `detail` is `cycles`)."""
         return profile if self.detail != "cycles" else profile.only("Duration")
 
     def profile(self, profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-        """Returns a profile as texts for a prompt: as a digest, or with every metric if `detail` is `whole`.
-        `profile` is what `visible` returned. `floor_bytes` is the least memory traffic of the task, in bytes.
-        `kernel` is the name of the kernel that the prompt is about, None if it is about all."""
+        """Returns a profile as texts for a prompt: as a digest, or with every metric if the field `detail` is
+        `whole`. `profile` has only what the policy may use, as `visible` returns it. `floor_bytes` is the
+        least memory traffic of the task, in bytes. `kernel` is the name of the kernel that the prompt is
+        about, None if it is about all."""
         if self.detail == "whole":
             return [Piece(data("profile", whole_profile(profile)), 50, "(left out: too long)")]
         return digest(profile, floor_bytes, kernel)
@@ -107,9 +108,10 @@ class Scene:
         return Neighbourhood(self.session.memory.now(), state)
 
     def techniques(self, state: State, applied: tuple[str, ...], family: str | None) -> list[Retrieved]:
-        """Returns the techniques that the knowledge base has for a kernel of a `family` in the performance
-        state `state` and in similar ones. Their predictions assume that the techniques `applied` came before.
-        Techniques that are made for families which this task does not have are left out."""
+        """Returns the techniques that the knowledge base has for a kernel of a `family` (kind of computation)
+        in the performance state `state` and in similar ones. Their predictions assume that the techniques
+        `applied` came before. Techniques that are made for families which this task does not have are left
+        out."""
         known = self.around(state).techniques(self.architecture, applied, family)
         return [one for one in known if may_use(self.task, one.technique)]
 

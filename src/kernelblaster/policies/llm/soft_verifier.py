@@ -40,14 +40,16 @@ class Review:
 
 
 def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
-    """Returns a review of the candidate's code by the fixed rules in structure.py, without a model."""
+    """Returns a review of the candidate's code by the fixed rules in structure.py, without a model. `scene`
+    has the task."""
     return _review(structure(scene.task, candidate.source), None, "")
 
 
 def review_by_model(scene: Scene, candidate: Candidate) -> Review:
-    """Returns a review of the candidate by the rules of structure.py and by the model; the model can only add
-    findings. It sees neither comments, strings nor profiles, so that text in the candidate cannot influence
-    it. A source that compilers might read in two ways is rejected without asking the model."""
+    """Returns a review of the candidate for the task of `scene`, by the rules of structure.py and by the
+    model; the model can only add findings. It sees neither comments, strings nor profiles, so that text in
+    the candidate cannot influence it. A source that compilers might read in two ways is rejected without
+    asking the model."""
     findings = structure(scene.task, candidate.source)
     if any(finding.kind == "unreadable" for finding in findings):
         return _review(findings, None, "")
@@ -56,9 +58,9 @@ def review_by_model(scene: Scene, candidate: Candidate) -> Review:
 
 
 def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureFinding]) -> Question[Opinion]:
-    """Returns the question that asks the model for objections to a candidate. `found` are the objections that
-    the rules of structure.py have found. Raises `UnreadableSource` for a source that compilers might read in
-    two ways."""
+    """Returns the question that asks the model for objections to a candidate for the task of `scene`. `found`
+    are the objections that the rules of structure.py have found. Raises `UnreadableSource` for a source that
+    compilers might read in two ways."""
     code = neutral(candidate.source)
     return Question(
         role="soft-verifier",

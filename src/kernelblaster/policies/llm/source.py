@@ -15,8 +15,8 @@ ENTRY = "launch_gpu_implementation"
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Consecutive whole lines of a source that hold one function or declaration. `name` is the function that
-    they define, None if they define none. `kernel` is True if that function is `__global__`."""
+    """Consecutive whole lines (`text`) of a source that hold one function or declaration. `name` is the
+    function that they define, None if they define none. `kernel` is True if that function is `__global__`."""
 
     text: str
     name: str | None

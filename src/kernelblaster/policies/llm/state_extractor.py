@@ -31,10 +31,10 @@ class NamedStates(BaseModel):
 def states_by_model(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> tuple[KernelState, ...]:
-    """Returns the performance state of each profiled kernel of a candidate, in launch order. The model names
-    the states; their metrics are those of the profile. Kernels that the model does not name are named by the
-    expert's rules, and all are if it gives no usable answer. `floor_bytes` is the least memory traffic of the
-    task, in bytes."""
+    """Returns the performance state of each kernel in the `profile` of `candidate`, in launch order. `scene`
+    is the context for the prompt. The model names the states; their metrics are those of the profile. Kernels
+    that the model does not name are named by the rules of the built-in expert policy, and all are if it gives
+    no usable answer. `floor_bytes` is the least memory traffic of the task, in bytes."""
     found = extract_states(profile, floor_bytes)
     answer = scene.asker.ask(extractor_question(scene, candidate, profile, floor_bytes))
     named = {one.kernel: one for one in answer.kernels} if answer else {}
@@ -49,8 +49,9 @@ def states_by_model(
 def extractor_question(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> Question[NamedStates]:
-    """Returns the question that asks the model what the bottleneck of each kernel of a profiled candidate is.
-    `floor_bytes` is the least memory traffic of the task, in bytes."""
+    """Returns the question that asks the model what the bottleneck of each kernel in the `profile` of
+    `candidate` is. `scene` is the context for the prompt. `floor_bytes` is the least memory traffic of the
+    task, in bytes."""
     return Question(
         role="state-extractor",
         key=candidate.code,

@@ -21,9 +21,10 @@ class Matched(BaseModel):
 
 
 def match_by_model(scene: Scene, state: State) -> State:
-    """Asks the model which state of the knowledge base is the same as `state`. Returns `state` with that
-    state's name. Returns it unchanged if its own name is known already, if the model finds none that is the
-    same, or if there is no usable answer (the caller then uses the nearest one by distance)."""
+    """Asks the model which performance state of the knowledge base is the same as `state`. Returns `state`
+    with that state's name. Returns it unchanged if its own name is known already, if the model finds none
+    that is the same, or if there is no usable answer; the search then uses the nearest state by distance.
+    `scene` is the context for the prompt."""
     content = scene.session.memory.now()
     if state.name in content.states or not content.living:
         return state
@@ -35,8 +36,8 @@ def match_by_model(scene: Scene, state: State) -> State:
 
 def matcher_question(scene: Scene, state: State, near: list[State], content: Content) -> Question[Matched]:
     """Returns the question that asks the model which of the known performance states in `near` is the same as
-    `state`. `near` has the nearest first; `content` is the knowledge base, from which the question says what
-    helps in each of them."""
+    `state`. `near` has the nearest first; `scene` is the context for the prompt; `content` is the knowledge
+    base, from which the question says what helps in each of them."""
     known = [
         piece
         for rank, s in enumerate(near)

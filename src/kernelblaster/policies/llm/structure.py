@@ -28,10 +28,10 @@ class StructureFinding:
 
 
 def structure(task: Task, source: str) -> list[StructureFinding]:
-    """Returns the objections to a candidate's `source` that fixed rules find, without a model: forbidden
-    libraries, no launch, tensors that the launch function never mentions, special cases for the timed sizes,
-    and state kept between calls. Empty if there are none. If compilers might read the source in two ways,
-    this is the only objection returned, and a grave one."""
+    """Returns the objections to the `source` of a candidate for `task` that fixed rules find, without a
+    model: forbidden libraries, no launch, tensors that the launch function never mentions, special cases for
+    the timed sizes, and state kept between calls. Empty if there are none. If compilers might read the source
+    in two ways, this is the only objection returned, and a grave one."""
     try:
         code = neutral(source)
     except UnreadableSource as problem:

@@ -1,8 +1,9 @@
-"""Recognizes elementwise kernels in a CUDA source and takes them apart. In an elementwise kernel each thread
-handles one index below a bound, independently of the others. It has this form:
+"""Recognizes elementwise kernels in a CUDA source and splits them into their parts. In an elementwise kernel
+each thread handles one index below a bound, independently of the others. It has this form:
 
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) ...                                   or: if (i >= n) return; ..."""
+    if (i < n) ...                                   or: if (i >= n) return; ...
+"""
 
 import re
 import textwrap
@@ -49,9 +50,9 @@ class Elementwise:
 
 
 def elementwise(source: OwnSource, kernel: Function) -> Elementwise | None:
-    """Returns the parts of `kernel` if it is elementwise: one thread for each index below a bound, and no
-    cooperation between threads. None if it is not, or if it uses one of the names that rewrites introduce
-    (ADDED)."""
+    """Returns the parts of `kernel`, a kernel of `source`, if it is elementwise: one thread for each index
+    below a bound, and no cooperation between threads. None if it is not, or if it uses one of the names that
+    rewrites introduce (ADDED)."""
     statements = [node for node in kernel.body.named_children if node.type != "comment"]
     if len(statements) < 2 or statements[1].type != "if_statement":
         return None
@@ -98,8 +99,9 @@ def _lines(source: OwnSource, nodes: list[Node]) -> str:
 
 
 def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] | None:
-    """Returns edits that divide the number of blocks by `times`, rounded up, at every launch of `kernel`.
-    None if the kernel is never launched, or if the grid or block of a launch has more than one dimension."""
+    """Returns edits of `source` that divide the number of blocks by `times`, rounded up, at every launch of
+    `kernel`. None if the kernel is never launched, or if the grid or block of a launch has more than one
+    dimension."""
     edits = []
     for launch in source.tree.launches_of(kernel.name):
         grid, block = dimensions(launch, launch.grid), dimensions(launch, launch.block)

@@ -23,9 +23,9 @@ WHOLE = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Constant:
-    """A whole number in the source. `node` is the syntax node of the literal, `name` the name that the source
-    gives the number, None if it is only written out. `shared`: it is defined outside of functions, so kernels
-    may use the name too."""
+    """A whole number in the source, of this `value`. `node` is the syntax node of the literal, `name` the
+    name that the source gives the number, None if it is only written out. `shared`: it is defined outside of
+    functions, so kernels may use the name too."""
 
     value: int
     node: Node

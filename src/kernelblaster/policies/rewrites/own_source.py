@@ -1,5 +1,5 @@
-"""A user's own CUDA source as the expert policy handles it: the text, its syntax tree, and which kernels have
-been rewritten."""
+"""A user's own CUDA source as the built-in expert policy handles it: the text, its syntax tree, and which
+kernels have been rewritten."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,9 +19,9 @@ class OwnKernel:
 
 @dataclass(frozen=True)
 class OwnSource:
-    """A user's CUDA source, perhaps rewritten, as the expert policy keeps it beside a candidate
-    (`Attempt.form`). `rewritten` has the names of the kernels that were rewritten since the user's original,
-    in order, once for each rewrite. Two sources are equal if their texts are."""
+    """A user's CUDA source, perhaps rewritten, in the form in which the built-in expert policy keeps it with
+    a candidate (`Attempt.form`). `rewritten` has the names of the kernels that were rewritten since the
+    user's original, in order, once for each rewrite. Two sources are equal if their texts are."""
 
     text: str
     rewritten: tuple[str, ...] = field(default=(), compare=False)

@@ -49,8 +49,8 @@ class ShownExchange:
 
 
 def exchanges_of(events: Sequence[RunEvent]) -> list[ShownExchange]:
-    """All questions to language models in a run's `events`, each with its answer if there is one, in the
-    order of asking."""
+    """Returns all questions to language models in a run's `events`, each with its answer if there is one, in
+    the order of asking."""
     answers = {event.key: event.data for event in events if event.kind == ANSWER}
     asked = {event.key: event.data for event in events if event.kind == QUESTION}
     numbers = {event.key: event.number for event in reversed(events) if event.kind in (QUESTION, ANSWER)}

@@ -15,16 +15,16 @@ from kernelblaster.store.steering import STEERED
 
 
 def device_of(run: ReadableRun, history: History) -> str:
-    """Returns the name of the device that a run was judged on: the name recorded when the run began, else
-    that in the first verdict, else the kind of device that was asked for ("cuda")."""
+    """Returns the name of the device on which the candidates of a run were judged: the name recorded when the
+    run began, else that in the first verdict, else the kind of device that was asked for ("cuda")."""
     begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
     judged = next((str(one.verdict["device"]) for one in history.judged), "")
     return begun or judged or str(history.about.get("device", "unknown"))
 
 
 def facts_of(run: ReadableRun, history: History) -> list[tuple[str, str]]:
-    """What the top of a run's page says, as (name, text) in the order of display: task, device, times,
-    techniques applied, costs."""
+    """Returns what the top of a run's page says, as (name, text) in the order of display: task, device,
+    times, techniques applied, costs."""
     about = history.about
     kept = next((event.data for event in run.events if event.kind == "task"), {})
     dtype = kept.get("dtype") or about.get("dtype") or "of the file"

@@ -55,8 +55,8 @@ def run_page(folder: Path, beside: Path, made: str = "") -> str:
 
 
 def steps_with_details(tree: Tree, knowledge: str, links: KnowledgeLinks) -> list[tuple[StepRow, StepDetail]]:
-    """Every line of a run's tree of steps with the details it unfolds to. `knowledge` is the name of the
-    run's knowledge base, `links` lead to its page."""
+    """Returns every line of a run's `tree` of steps, with the details that are shown when it is unfolded.
+    `knowledge` is the name of the run's knowledge base, `links` lead to its page."""
     found = []
     for row in tree.rows:
         href = links.to(row.state, row.title) if row.state else ""
@@ -77,8 +77,8 @@ def sources_of(run: ReadableRun, history: History) -> dict[str, str]:
 
 
 def progress_chart(history: History) -> Chart | None:
-    """The chart of a search: the time of every correct candidate in the order of judging, and the best so
-    far; None if there are fewer than two."""
+    """Returns the chart of a search: the time of every correct candidate in the order of judging, and the
+    best so far; None if there are fewer than two."""
     timed = [(n, one) for n, one in enumerate(history.judged, 1) if one.speedup and one.verdict["timing"]]
     if len(timed) < 2:
         return None
@@ -112,8 +112,8 @@ def _ticks(count: int) -> tuple[float, ...]:
 
 
 def best_source(history: History) -> ShownSource | None:
-    """The source of the run's best candidate, ready to be shown and downloaded; None if there is none or its
-    file is missing."""
+    """Returns the source of the run's best candidate, ready to be shown and downloaded; None if there is none
+    or its file is missing."""
     best = history.best
     if best is None:
         return None
@@ -126,7 +126,7 @@ def best_source(history: History) -> ShownSource | None:
 
 
 def best_number(history: History) -> int | None:
-    """Which of the judged candidates is the best, counted from 1 in the order of judging; None if none is
+    """Returns the number of the best candidate, counted from 1 in the order of judging; None if none is
     correct."""
     codes = [judged.code for judged in history.judged]
     return codes.index(history.best.code) + 1 if history.best else None
@@ -155,7 +155,7 @@ def _expected(technique: str, score: dict[str, Any] | None) -> str:
 
 def learned_rows(history: History) -> list[dict[str, Any]]:
     """Returns what a run taught its knowledge base, as texts for the page: for each technique that was tried
-    in a state, the speedup expected before and after the run, and the number of attempts."""
+    in a performance state, the speedup expected before and after the run, and the number of attempts."""
     techniques = (history.learned or {}).get("techniques", ())
     tried = [one for one in techniques if one["after"] and one["after"]["attempts"]]
     return [

@@ -36,8 +36,9 @@ class Reasons:
         self._proposed = _proposed_by(events)
 
     def why(self, step: Step) -> list[str]:
-        """Returns sentences on why the search tried this step: the state of the kernel, the techniques that
-        applied there, how this one was chosen among them, and the speedup that was expected."""
+        """Returns sentences on why the search tried this step: the performance state of the kernel, the
+        techniques that applied there, how this one was chosen among them, and the speedup that was
+        expected."""
         key = f"{step.id.iteration}/{step.id.rollout}/{step.id.number}"
         choice = self._choices.get(key)
         sentences = [self._where(step), *self._offered(key, choice, step), self._expected(step)]
@@ -52,8 +53,8 @@ class Reasons:
         return [sentence for sentence in sentences if sentence]
 
     def what(self, technique: str) -> str:
-        """What a technique, or a recipe of several, does to a kernel, in sentences; empty if no description
-        is known."""
+        """Returns in sentences what a technique, or a recipe of several, does to a kernel; empty if no
+        description is known."""
         recipe = Recipe.parse(technique)
         if recipe is not None:
             names = ", ".join(recipe.techniques)
@@ -61,8 +62,8 @@ class Reasons:
         return self._described.get(technique) or _seed()[1].get(technique, "")
 
     def differed(self, step: Step) -> list[str]:
-        """Why the gain of this step differed from the prediction, in the sentences that were recorded about
-        its technique in its state; empty if there are none."""
+        """Returns why the gain of this step differed from the prediction, in the sentences that were recorded
+        about its technique in its performance state; empty if there are none."""
         mine = (g for g in self._gaps if (g["state"], g["technique"]) == (step.state, step.technique))
         return list(dict.fromkeys(str(gap["sentence"]) for gap in mine))
 

@@ -44,12 +44,14 @@ class Gauge:
 
 @dataclass(frozen=True)
 class StepRow:
-    """One line of the tree of a run's candidates: a candidate, and the step that led to it, as texts.
+    """One line of the tree of a run's candidates: a candidate, and the step that led to it, as texts. `title`
+    names the step's technique; `predicted` is the gain that was expected, and `gauge` shows it beside the
+    measured gain.
 
     `id` is unique on the page. `number` is the candidate's place in the order of judging, from 1, None if it
     was not judged. `parent` is the number of the candidate it was made from. `depth` is the number of steps
-    from the root. A root was made by no step, so it has no gain, prediction and state. `speed` is the
-    candidate's time and its speedup over the baseline; `gain` is its speedup over the parent; `tone` and
+    from the root. A root was made by no step, so it has no gain, prediction and performance state. `speed` is
+    the candidate's time and its speedup over the baseline; `gain` is its speedup over the parent; `tone` and
     `gain_tone` are CSS classes that colour outcome and gain. `on_way`: the candidate is on the path to the
     best one; `taken`: the search continued from it.
     """
@@ -82,8 +84,8 @@ class StepDetail:
     and `after`: the files of the run with the sources before and after the step. `exchanges`: the questions
     to language models about it.
 
-    The last three are about the step's entry in a knowledge base. `known` names the entry's state and
-    technique, `known_href` is its address, `knowledge` the name of the knowledge base.
+    The last three are about the step's entry in a knowledge base. `known` names the entry's performance state
+    and technique, `known_href` is its address, `knowledge` the name of the knowledge base.
     """
 
     what: str = ""
@@ -125,10 +127,11 @@ class _Entry:
 
 
 class Tree:
-    """Everything that a run tried, as lines of a tree. Each candidate is below the one that it was made from;
-    candidates of one parent are in the order of judging. `exchanges` are questions to language models with
-    answers. Each is shown with the candidate that it is about; `others` are those about none. `running`: a
-    process is working on the run, so candidates without a verdict are shown as being judged."""
+    """Everything that `run` tried, as lines of a tree; `history` has its steps and evaluations. Each
+    candidate is below the one that it was made from; candidates of one parent are in the order of judging.
+    `exchanges` are questions to language models with answers. Each is shown with the candidate that it is
+    about; `others` are those about none. `running`: a process is working on the run, so candidates without a
+    verdict are shown as being judged."""
 
     def __init__(
         self,
@@ -351,7 +354,7 @@ class Tree:
 def linked(detail: StepDetail, knowledge: str, href: str) -> StepDetail:
     """Returns a copy of `detail` that mentions the step's entry in the knowledge base named `knowledge`;
     `href` is the entry's address, "" if there is no page to link to. Nothing is mentioned if both are empty,
-    or if the step has no technique and state."""
+    or if the step has no technique and performance state."""
     if not detail.known or not (knowledge or href):
         return replace(detail, known="")
     return replace(detail, knowledge=knowledge, known_href=href)

@@ -64,12 +64,14 @@ def verdict_of(history: History) -> Verdict:
 
 
 def has_ended(history: History) -> bool:
-    """True if the search is over: it is complete, or it was stopped and its results are recorded."""
+    """True if the search that `history` tells of is over: it is complete, or it was stopped and its results
+    are recorded."""
     return history.finished or history.learned is not None
 
 
 def baseline_name(judged: JudgedCandidate) -> str:
-    """The baseline that a candidate was timed against, in words; eager PyTorch if it was not timed."""
+    """Returns the baseline that the candidate `judged` was timed against, in words; eager PyTorch if it was
+    not timed."""
     timing = judged.verdict["timing"] or {}
     name = str(timing.get("baseline", "eager"))
     return BASELINES.get(name, name)

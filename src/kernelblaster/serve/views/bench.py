@@ -33,8 +33,8 @@ class BenchLine:
     if there is no run yet. `run` is the line of its run, None if it has none. `speedup` is the best so far,
     over the baseline that the search times against. `against` are the final speedups over each baseline, None
     until they are measured. `us` is the best time in microseconds. `of_floor` is the least time that the
-    GPU's bandwidth and peak rates allow, divided by `us`: 1 at the limit. `judged` is how many candidates
-    were judged, `applied` are the techniques of the best one."""
+    GPU's bandwidth and peak rates allow, divided by `us`: 1 at the limit. `modelled`: times come from a model
+    of the GPU. `judged` is how many candidates were judged, `applied` are the techniques of the best one."""
 
     id: str
     task: str
@@ -53,8 +53,8 @@ class BenchLine:
 
 
 class BenchView:
-    """The content of a bench's page while the bench runs: its table, figures and counts. They come from the
-    bench's own log and from the runs of its searches."""
+    """The content of the page of the bench at `place`, while the bench runs: its table, figures and counts.
+    They come from the bench's own log and from the runs of its searches, which `catalog` has."""
 
     def __init__(self, place: Place, catalog: Catalog) -> None:
         self.place = place
@@ -198,7 +198,7 @@ class BenchView:
 
 
 class BenchesView:
-    """The content of the page that lists all benches."""
+    """The content of the page that lists all benches of `catalog`."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -230,7 +230,7 @@ class BenchesView:
 
 
 def knowledge_of(place: Place) -> Path | None:
-    """The file of the knowledge base that a bench learns in; None if it has none yet."""
+    """Returns the file of the knowledge base that the bench at `place` teaches; None if there is none yet."""
     file = place.folder / KNOWLEDGE
     return file if file.is_file() else None
 

@@ -54,8 +54,8 @@ class CompareView:
 
 
 def both_chart(histories: Sequence[History]) -> Chart | None:
-    """A chart of the best time so far of two runs, over the number of candidates that each has judged; None
-    if neither has a time."""
+    """Returns a chart of the best time so far of the two runs in `histories`, over the number of candidates
+    that each has judged; None if neither has a time."""
     curves = [_best_so_far(history) for history in histories]
     times = [us for curve in curves for _, us in curve]
     if not times:

@@ -1,5 +1,5 @@
-"""The content of a knowledge base's page while searches teach it: its states, the speedup expected of each
-technique in them, and what was learned today."""
+"""The content of a knowledge base's page while searches teach it: its performance states, the speedup
+expected of each technique in them, and what was learned today."""
 
 import time
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class LearnedToday:
 
 class KnowledgeView:
     """The content of a knowledge base's page while searches teach it. `where` is its file or URL; `wanted`
-    says which results to show. The knowledge base is opened at the first look, for reading only."""
+    says which results to show. The knowledge base is opened when the page is first made, for reading only."""
 
     def __init__(self, where: str, wanted: KnowledgeFilter) -> None:
         self.where = where

@@ -51,9 +51,9 @@ class _Charted:
 
 
 class RunView:
-    """The content of a run's page while the run is written. `address` is the web address of the run; `notice`
-    returns a sentence about a process that was started to continue it, "" if there is nothing to say.
-    `read_only`: the page offers nothing that could be asked of the search."""
+    """The content of the page of the run in `folder`, while the run is written. `address` is the web address
+    of the run; `notice` returns a sentence about a process that was started to continue it, "" if there is
+    nothing to say. `read_only`: the page offers nothing that could be asked of the search."""
 
     def __init__(
         self, folder: Path, address: str, notice: Callable[[], str] = lambda: "", read_only: bool = False
@@ -93,7 +93,7 @@ class RunView:
 
     @property
     def by_others(self) -> bool:
-        """Whether the candidates come from an agent or a user's program."""
+        """True if the run's candidates are written by an agent or a user's program, and not by a search."""
         return written_by_others(self.history.about)
 
     @property
@@ -122,8 +122,8 @@ class RunView:
         return [*single, *self._tree_parts(), *others]
 
     def detail(self, id_: str) -> tuple[StepRow, StepDetail]:
-        """Returns one line of the run's tree of steps, and the details that are shown when it is unfolded.
-        Raises KeyError if there is no line with this id."""
+        """Returns (one line of the run's tree of steps, the details that are shown when that line is
+        unfolded). Raises KeyError if there is no line with this id."""
         row = next((row for row in self.tree.rows if row.id == id_), None)
         if row is None:
             raise KeyError(id_)

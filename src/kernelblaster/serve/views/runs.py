@@ -23,11 +23,13 @@ LINES = "list-lines"
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run as a line of the list of runs. `read`: its log was read to the end, so the line is complete.
-    `damage` says what is wrong with the log. `of_floor` is the floor (the least time that the GPU allows)
-    divided by the best time: 1 at the limit. `judged` is how many candidates were judged, of at most `limit`;
-    `failed` of them are not correct. `begun` is when the run began, `last` when its last event was recorded,
-    in seconds since 1970. `with_model`: a language model takes part. What is not known is None or empty."""
+    """A run as a line of the list of runs; `speedup`, `best_us` and `modelled` (from a model of the GPU) are
+    those of its best candidate so far. `read`: its log was read to the end, so the line is complete. `state`
+    is like "running", `spark` is a small plot, `note` a remark. `damage` says what is wrong with the log.
+    `of_floor` is the floor (the least time that the GPU allows) divided by the best time: 1 at the limit.
+    `judged` is how many candidates were judged, of at most `limit`; `failed` of them are not correct. `begun`
+    is when the run began, `last` when its last event was recorded, in seconds since 1970. `with_model`: a
+    language model takes part. What is not known is None or empty."""
 
     id: str
     name: str
@@ -51,7 +53,7 @@ class RunLine:
 
 
 def line_of(one: ListedRun) -> RunLine:
-    """What the list of runs shows of one run, as data for the template."""
+    """Returns what the list of runs shows of the run `one`, as data for the template."""
     s = one.summary
     known = s.best_us is not None and s.floor_us is not None and s.best_us > 0 and isfinite(s.floor_us)
     note = s.stopped
@@ -87,7 +89,7 @@ class RunLines:
         self._made: dict[str, tuple[int, Markup]] = {}
 
     def html(self, one: ListedRun) -> Markup:
-        """Returns a run's line of the list as HTML."""
+        """Returns the line of the list for the run `one`, as HTML."""
         known = self._made.get(one.place.id)
         if known is None or known[0] != one.version:
             known = self._made[one.place.id] = (
@@ -104,8 +106,8 @@ class RunLines:
 
 
 class RunsView:
-    """The content of the page that lists all runs which belong to no bench: running ones first, then the
-    latest."""
+    """The content of the page that lists all runs of `catalog` which belong to no bench, as `lines`: running
+    ones first, then the latest."""
 
     def __init__(self, catalog: Catalog, lines: RunLines) -> None:
         self._catalog = catalog

@@ -1,9 +1,9 @@
 """A kernel's source as a parse tree (tree-sitter), for the mutation operators, which edit it.
 
 Comments and strings are nodes of their own, so an operator that asks for other nodes never touches them.
-Which expressions are floating-point is guessed by name: a name that is declared as a floating-point number,
-or a pointer to such, anywhere in the file counts as that in the whole file. After a wrong guess a mutant may
-not compile, and is of no use.
+Which expressions are floating-point is guessed by name: if a name is declared anywhere in the file as a
+floating-point number, or as a pointer to such numbers, it counts as such in the whole file. After a wrong
+guess a mutant may not compile, and is of no use.
 """
 
 import re
@@ -29,8 +29,8 @@ _HANDED_ON = re.compile(r"__(ldg|ldcs|ldcg|shfl\w*)")  # as floating as what the
 class Mutation:
     """One mistake to make in a source. `what` says it in words; `at` is the byte offset of the place.
     `changes` are (begin, end, new text) in bytes, and do not overlap. `argument`, if not empty, says why the
-    result is wrong even if no run shows it. A missing fence, for example, may do no harm in a run; and large
-    sizes are not run."""
+    result is wrong even if no test run shows an error: a missing fence, for example, may do no harm in a
+    run."""
 
     at: int
     what: str
@@ -139,7 +139,7 @@ class Code:
 @dataclass(frozen=True)
 class Loop:
     """A counting loop `for (...; variable < bound; variable += step)`: the whole statement (`node`) and its
-    parts; `step` is text, "1" for `++`."""
+    parts, the syntax nodes `bound`, `update` and `body`; `step` is text, "1" for `++`."""
 
     node: Node
     variable: str
@@ -150,19 +150,19 @@ class Loop:
 
 
 def replace(node: Node, new: str, what: str, argument: str = "") -> Mutation:
-    """A mutation that puts the text `new` in place of a node of the syntax tree. `what` says which mistake
-    that is; `argument`, if given, why it is wrong even if no run shows it."""
+    """Returns the mutation that replaces a node of the syntax tree by the text `new`. `what` says in words
+    which mistake that is; `argument`, if given, why it is wrong even if no test run shows an error."""
     return Mutation(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
 
 
 def insert(at: int, new: str, what: str, argument: str = "") -> Mutation:
-    """A mutation that inserts the text `new` at the byte offset `at`. `what` says which mistake that is;
-    `argument`, if given, why it is wrong even if no run shows it."""
+    """Returns the mutation that inserts the text `new` at the byte offset `at`. `what` says in words which
+    mistake that is; `argument`, if given, why it is wrong even if no test run shows an error."""
     return Mutation(at, what, ((at, at, new),), argument)
 
 
 def short(node: Node) -> str:
-    """The source text of a node on one line, cut at 60 characters, to be named in a message."""
+    """Returns the source text of a node on one line, cut at 60 characters, to be named in a message."""
     words = " ".join(text(node).split())
     return words if len(words) <= 60 else words[:57] + "..."
 

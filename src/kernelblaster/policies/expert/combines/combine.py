@@ -33,9 +33,9 @@ class Running:
 
 @dataclass(frozen=True)
 class VectorTake:
-    """The C++ statements by which a thread adds vectors of elements to its accumulator: `first` once before
-    all vectors, `before` and `after` around each vector, `last` once after all. `element` gives the
-    statements that add one element of a vector, from the C++ expression of its value."""
+    """The C++ statements by which a thread combines vectors of elements into its accumulator: `first` once
+    before all vectors, `before` and `after` around each vector, `last` once after all. The function `element`
+    returns the statements for one element of a vector, from the C++ expression of its value."""
 
     element: Callable[[Term], list[Statement]]
     first: tuple[Statement, ...] = ()
@@ -137,8 +137,8 @@ class Combine:
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Returns how the result of a split reduction follows from the results of its parts, which `parts`
-        loads. It is a pair: ([(name, combine, element), ...], final). The list has further reductions over
-        the parts, each of which combines `element` by `combine`. `final` is the expression of the result; in
-        it, Reduced(name) stands for the result of a reduction in the list."""
+        """Returns how the result of a split reduction is computed from the results of its parts, which
+        `parts` describes. It is a pair: ([(name, combine, element), ...], final). The list has further
+        reductions over the parts, each of which combines `element` by `combine`. `final` is the expression of
+        the result; in it, Reduced(name) stands for the result of a reduction in the list."""
         return [(parts.name, self, parts.own)], Reduced(parts.name, self.result_kind(parts.own.kind))

@@ -88,9 +88,9 @@ class Moments(Combine):
         return const(running.element, running.stage, NAN_MAX(left, LiteralTerm("0.0")))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Like `Combine.of_parts`, by Chan's formula. The result is a sum over the `parts`: the squared
-        differences within a part, plus the part's number of elements times the squared difference of the
-        part's mean from the overall mean."""
+        """Implements `Combine.of_parts` for sums of squared differences, by Chan's formula. The result is a
+        sum over the `parts`: the squared differences within a part, plus the part's number of elements times
+        the squared difference of the part's mean from the overall mean."""
         assert parts.beside is not None
         name, sums = parts.beside
         mean = operation("div", Reduced(name, "real"), parts.whole)

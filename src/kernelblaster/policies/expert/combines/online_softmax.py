@@ -64,8 +64,8 @@ class OnlineSoftmax(Combine):
         return const(running.element, running.stage, of.field("sum"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Like `Combine.of_parts`: the result is the sum over the `parts` of a part's result times exp(the
-        part's largest element - the largest of all elements)."""
+        """Implements `Combine.of_parts`: the result is the sum over the `parts` of a part's result times
+        exp(the part's largest element - the largest of all elements)."""
         assert parts.beside is not None
         name, largest = parts.beside
         scale = operation("exp", operation("sub", largest, Reduced(name, "real")))

@@ -74,8 +74,8 @@ class SecondLargest(Combine):
         return const(running.element, running.stage, of.field("second"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Like `Combine.of_parts`: the result is the larger one of two values, the second largest among the
-        largest elements of the `parts`, and the largest among their second largest elements."""
+        """Implements `Combine.of_parts`: the result is the larger one of two values, the second largest among
+        the largest elements of the `parts`, and the largest among their second largest elements."""
         assert parts.beside is not None
         runner_up = f"{parts.name}_of_largest"
         stages: list[PartStage] = [(parts.name, MAX, parts.own), (runner_up, self, parts.beside[1])]

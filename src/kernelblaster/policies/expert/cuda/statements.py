@@ -89,7 +89,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A block of statements in braces, whose declarations are not visible outside."""
+    """A block of statements (`body`) in braces, whose declarations are not visible outside."""
 
     body: Body
 
@@ -106,7 +106,7 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment in the generated source, on a line of its own."""
+    """A comment with this `text` in the generated source, on a line of its own."""
 
     text: str
 
@@ -211,8 +211,8 @@ def loop(
     type_: CudaType = INT,
     unroll: int | Literal["all"] = 0,
 ) -> For:
-    """The loop `for (type_ name = start; name < end; name += step) { body }`. `unroll` is the factor of
-    `#pragma unroll`, "all" for a full one, 0 for no pragma."""
+    """Returns the C++ loop `for (type_ name = start; name < end; name += step) { body }`. `unroll` is the
+    factor of `#pragma unroll`, "all" for a full one, 0 for no pragma."""
     counter = Local(name)
     first = Declaration(type_, (Declarator(name, term(start)),))
     further = Prefixed("++", counter) if step == 1 else add_to(counter, step)
@@ -220,7 +220,8 @@ def loop(
 
 
 def unrolled(name: str, count: Operand, body: Iterable[Statement]) -> For:
-    """The loop `for (int name = 0; name < count; ++name) { body }`, which the compiler unrolls fully."""
+    """Returns the C++ loop `for (int name = 0; name < count; ++name) { body }`, which the compiler unrolls
+    fully."""
     return loop(name, 0, count, body, unroll="all")
 
 

@@ -84,7 +84,7 @@ class Term:
         return Field(self, name)
 
     def call(self, method: str, *arguments: Operand) -> "Term":
-        """The C++ call `self.method(arguments)`."""
+        """Returns the C++ call `self.method(arguments)`."""
         return Call(Field(self, method), terms(arguments))
 
 
@@ -165,7 +165,7 @@ class DeviceFunction(Term):
         return Call(self, terms(arguments))
 
     def of(self, *template: Operand) -> "DeviceFunction":
-        """The same C++ function with the template arguments `template`."""
+        """Returns the same C++ function with the template arguments `template`."""
         return DeviceFunction(self.name, self.header, terms(template))
 
 
@@ -189,7 +189,7 @@ class Field(Term):
 
 @dataclass(frozen=True, slots=True)
 class Braces(Term):
-    """A C++ initializer in braces: `{a, b}`, or `Type{a, b}` when `type` is set."""
+    """A C++ initializer with these `items` in braces: `{a, b}`, or `Type{a, b}` when `type` is set."""
 
     items: tuple[Term, ...] = ()
     type: CudaType | None = None
@@ -225,12 +225,13 @@ def terms(values: Sequence[Operand]) -> tuple[Term, ...]:
 
 
 def kind(text: str) -> CudaType:
-    """The C++ type `text` that C++ or CUDA itself defines, such as `int64_t`."""
+    """Returns the C++ type `text` that C++ or CUDA itself defines, such as `int64_t`."""
     return CudaType(text)
 
 
 def call(function: str, *arguments: Operand) -> Call:
-    """The C++ call `function(arguments)` of a function that CUDA defines or that the kernel declares."""
+    """Returns the C++ call `function(arguments)` of a function that CUDA defines or that the kernel
+    declares."""
     return Call(Local(function), terms(arguments))
 
 
@@ -239,7 +240,7 @@ def cast(to: str | CudaType, operand: Operand) -> Conversion:
 
 
 def read(pointer: Term) -> Term:
-    """The C++ expression `*pointer`."""
+    """Returns the C++ expression `*pointer`."""
     return Prefixed("*", pointer)
 
 
@@ -248,12 +249,13 @@ def address_of(place: Term) -> Term:
 
 
 def vector_pointer(to: CudaType, operand: Term, *, const: bool = True) -> Term:
-    """The C++ cast `reinterpret_cast<const to*>(operand)` of a pointer; to `to*` when `const` is false."""
+    """Returns the C++ cast `reinterpret_cast<const to*>(operand)` of a pointer; to `to*` when `const` is
+    false."""
     return Reinterpreted(to, const, operand)
 
 
 def all_of(conditions: Sequence[Term]) -> Term | None:
-    """The C++ expression of the `conditions` joined with &&; None when there are none."""
+    """Returns the C++ expression of the `conditions` joined with &&; None when there are none."""
     found: Term | None = None
     for condition in conditions:
         for part in _joined(condition):

@@ -17,10 +17,10 @@ from kernelblaster.policies.expert.schedules.reductions import Accumulating
 
 @dataclass(frozen=True)
 class Accumulator:
-    """The C++ variable of one reduction of a kernel (`stage`), in which a thread combines elements. `running`
-    describes it: its name, the type of the elements, and whether it is a double although the elements are
-    float32. The methods give the C++ code that declares the variable, adds elements to it, and computes the
-    final result from it."""
+    """The C++ variable in which a thread combines the elements of one reduction (`stage`) of a kernel.
+    `running` describes it: its name, the type of the elements, and whether it is a double although the
+    elements are float32. The methods give the C++ code that declares the variable, adds elements to it, and
+    computes the final result from it."""
 
     stage: Stage
     running: Running
@@ -59,9 +59,9 @@ class Accumulator:
         return self.stage.combine.take_vector(self.running, width)
 
     def given(self, stage: Stage) -> Term | None:
-        """Returns the field of this C++ variable that already has the result of the reduction `stage`, so
-        that `stage` needs no variable of its own; online softmax, for example, also keeps the maximum. None
-        if there is no such field, or if the two reduce different elements."""
+        """If this C++ variable already has the result of another reduction, `stage`, in one of its fields,
+        returns that field; `stage` then needs no variable of its own; online softmax, for example, also keeps
+        the maximum. None if there is no such field, or if the two reduce different elements."""
         part = self.stage.combine.given(stage.combine) if stage.body == self.stage.body else None
         return self.name.field(part) if part is not None else None
 
@@ -71,8 +71,8 @@ class Accumulator:
 
 def accumulators(kernel: Kernel, plan: Plan) -> list[Accumulator]:
     """Returns one accumulator for each reduction (stage) of `kernel`, in the order of the stages. A sum of
-    float32 elements is kept in double if the field `accumulate` of the kernel's schedule is "double". `plan`
-    gives the names of the sizes and the type of floating-point arithmetic."""
+    float32 elements is kept in double if the field `accumulate` of the kernel's schedule (layout on the GPU)
+    is "double". `plan` gives the names of the sizes and the type of floating-point arithmetic."""
     sizes, values, schedule = plan.sizes[0], values_of(plan), kernel.schedule
     extents = [axis.extent for axis in kernel.reduced]
     place = index_term(indices.row_major((axis.index for axis in kernel.reduced), extents), sizes)

@@ -68,8 +68,8 @@ THREAD_IN_ROW = Local("thread")
 
 def blocks(schedule: ClusterRows, total: Term) -> Term:
     """Returns the number of blocks of a launch for `total` rows, as a C++ expression of the host. There is
-    one cluster for each row; if the schedule is persistent, at most as many clusters as the GPU runs at
-    once."""
+    one cluster for each row; if the kernel's schedule (layout on the GPU) is persistent, at most as many
+    clusters as the GPU runs at once."""
     most = schedule.resident
     return (Choice(total < most, total, term(most)) if schedule.persistent else total) * schedule.blocks
 

@@ -67,9 +67,10 @@ WARPS, WIDTH, INSIDE, ROW, TURN = local("WARPS", "WIDTH", "inside", "row", "turn
 
 @dataclass(frozen=True)
 class ColumnWriter:
-    """A reduction across memory (down the rows of a matrix, one result for each column) with what is needed
-    to write it as CUDA: `schedule` is its layout on the GPU, `access` tells which loads and stores can be
-    vectors, `values` writes its expressions as C++, and `found` are the accumulators of its reductions."""
+    """Writes a reduction across memory (down the rows of a matrix, one result for each column) as CUDA.
+    `kernel` is that reduction within `plan`, and `schedule` its layout on the GPU. `access` tells which loads
+    and stores can be vectors, `values` writes its expressions as C++, and `found` are the accumulators of its
+    reductions."""
 
     kernel: Kernel
     plan: Plan
@@ -214,9 +215,9 @@ def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[S
 
 @dataclass(frozen=True)
 class RowLoop:
-    """The head of an emitted loop over rows: the name of its variable, its `first` value and its `end`
-    (exclusive). `inside` are the C++ statements at the start of the loop's body that compute the variables of
-    the reduced axes from that variable."""
+    """What is needed to emit the head of a loop over rows: the name of its variable, its `first` value and
+    its `end` (exclusive). `inside` are the C++ statements at the start of the loop's body that compute the
+    variables of the reduced axes from that variable."""
 
     name: str
     first: Term

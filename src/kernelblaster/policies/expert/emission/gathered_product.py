@@ -400,7 +400,7 @@ class GatheredKernel:
 def named_k(axes: tuple[Axis, ...], wanted: set[str], plan: Plan) -> list[Statement]:
     """Returns C++ statements that declare the variables of the inner K (summed) axes and compute them from
     the variable `k`, the row-major linear index over `axes`. Only variables whose names are in `wanted` are
-    declared."""
+    declared. `plan` has the names of the sizes."""
     if len(axes) == 1:
         return [const(INT64, axes[0].name, K)] if wanted else []
     return unravel("k", axes, plan.sizes[0], wanted)

@@ -21,11 +21,12 @@ def launched(
     parameters: tuple[TemplateParameter, ...] = (),
     variants: tuple[Variant, ...] = (),
 ) -> Emitted:
-    """Returns the kernel with this `body` and the parameters of its launch. Block, cluster and grid size
-    follow from `nest`, which says where the kernel's loops run; if `blocks` is given, it is the grid size
-    instead, as for persistent kernels. `sizes` are the names of the tensor sizes, which the host knows;
-    `shared` is the dynamic shared memory of a block in bytes; `blocks_per_sm`, if not 0, goes into the launch
-    bounds. With template `parameters`, the host launches the first of `variants` whose condition holds."""
+    """Returns the emitted kernel with the statements `body` and the parameters of its launch. Block, cluster
+    and grid size follow from `nest`, which says where the kernel's loops run; if `blocks` is given, it is the
+    grid size instead, as for persistent kernels. `sizes` are the names of the tensor sizes, which the host
+    knows; `shared` is the dynamic shared memory of a block in bytes; `blocks_per_sm`, if not 0, goes into the
+    launch bounds. With template `parameters`, the host launches the first of `variants` whose condition
+    holds."""
     return Emitted(
         body=tuple(body),
         blocks=index_term(nest.blocks(), sizes) if blocks is None else blocks,

@@ -88,9 +88,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 class TensorKernel:
-    """Writes the parts of `kernel`, a matrix product on tensor cores, that are the same for `mma` and `wgmma`
-    instructions. The operands are packed: each element is stored as one or several half-precision numbers, in
-    the order in which tiles are read."""
+    """Writes the parts of `kernel` (a kernel of `plan`), a matrix product on tensor cores, that are the same
+    for `mma` and `wgmma` instructions. The operands are packed: each element is stored as one or several
+    half-precision numbers, in the order in which tiles are read."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         tile, product = kernel.schedule, as_product(kernel, plan)
@@ -131,9 +131,9 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
-        """Returns C++ statements that declare which tile of the results a block computes: its `block_row` and
-        `block_column`, and the number `batch` of the matrix if there are several. They are computed from the
-        block's number."""
+        """Returns C++ statements that compute which tile of the results a block computes, and declare it as
+        variables: its `block_row` and `block_column`, and the number `batch` of the matrix if there are
+        several. The tile follows from the block's number."""
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
         found: list[Statement] = []

@@ -69,7 +69,7 @@ ZERO_FLOAT = LiteralTerm("0.0f")
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
-    """Returns the CUDA of the planned kernel `kernel`, which packs one operand of a matrix product. A block
+    """Returns the CUDA of `kernel`, a kernel of `plan`, which packs one operand of a matrix product. A block
     packs four neighbouring tiles of one slab (64 rows); a thread packs 8 neighbouring elements of one row in
     each of these tiles."""
     schedule = kernel.schedule

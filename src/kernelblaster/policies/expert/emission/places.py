@@ -79,9 +79,9 @@ def nested(axes: Sequence[Axis], sizes: Sizes, body: Sequence[Statement]) -> lis
 
 def grouped_tiles(number: Term, rows: Term, columns: Term, raster: int) -> list[Statement]:
     """Returns C++ statements that declare `block_row` and `block_column`, the position of the tile that a
-    block computes, from the block's `number` among `rows` x `columns` tiles. Blocks are numbered in groups of
-    `raster` rows of tiles (the last group may have fewer), column by column within a group, so that blocks
-    that run at the same time read the same operands from the L2 cache."""
+    block computes. It follows from the block's `number`, if there are `rows` x `columns` tiles. Blocks are
+    numbered in groups of `raster` rows of tiles (the last group may have fewer), column by column within a
+    group, so that blocks that run at the same time read the same operands from the L2 cache."""
     place, group, group_row, group_rows = local("place", "group", "group_row", "group_rows")
     left = rows - group_row
     return [

@@ -92,8 +92,8 @@ def _start(rows: RowWriter) -> Term:
 
 
 def position(rows: RowWriter, names: set[str]) -> list[Statement]:
-    """Returns C++ statements that declare those loop variables along the row that are in `names`. Their
-    values are the position of the first element of a vector; the vector's number is in the variable `at`."""
+    """Returns C++ statements that declare those loop variables along the row that are in `names`, and set
+    them to the position of the first element of a vector. The vector's number is in the variable `at`."""
     *outer, inner = rows.kernel.reduced
     if not outer:
         first = cast(INT64, AT) * WIDTH
@@ -131,8 +131,8 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 
 
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
-    """Rewrites the indices of `moved`, a load or store of a vector, so that its address needs as few loop
-    variables as possible. Returns (the rewritten load or store, the names of the loop variables that its
+    """Rewrites the indices of `moved`, a load or store of a vector, so that as few loop variables as possible
+    occur in its address. Returns (the rewritten load or store, the names of the loop variables that its
     indices use). If the tensor is contiguous along the whole row, the indices use one variable only, called
     RUNNING: the number of the element within the row."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
@@ -218,8 +218,8 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 
 def keeping(rows: RowWriter) -> list[Statement]:
     """Returns C++ statements that load the vectors which several passes over the row need, and keep them in
-    registers; in a cluster also in shared memory. Empty if the schedule keeps no vectors. In a cluster there
-    always is one statement, by which the blocks wait for each other."""
+    registers; in a cluster also in shared memory. Empty if the kernel's schedule (layout on the GPU) keeps no
+    vectors. In a cluster there always is one statement, by which the blocks wait for each other."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}

@@ -67,7 +67,8 @@ class RowWriter(RowKernel):
     @property
     def kept(self) -> dict[Load | Gather, str]:
         """The loads whose data stays in registers or shared memory between passes over the row, each with the
-        name of its vectors in the emitted code. Empty if the schedule keeps none."""
+        name of its vectors in the emitted code. Empty if the kernel's schedule (layout on the GPU) keeps
+        none."""
         return self.resident(self.schedule)
 
 

@@ -177,10 +177,10 @@ def _row(rows: RowWriter) -> list[Statement]:
 
 @dataclass
 class PassBody:
-    """What a pass over a row does with each vector, as C++ statements: `before` once before its elements,
-    `element` for each of its elements, and `after` once after them. `values` are the expressions that these
-    statements compute. `places` are names of loop variables that the statements use although they do not
-    occur in `values`."""
+    """The C++ statements of a pass over a row for each vector: `before` once before its elements, `element`
+    for each of its elements, and `after` once after them. `values` are the expressions that these statements
+    compute. `places` are names of loop variables that the statements use although they do not occur in
+    `values`."""
 
     values: list[Expression]
     before: list[Statement] = field(default_factory=list)

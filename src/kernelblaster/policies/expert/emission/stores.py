@@ -12,8 +12,9 @@ def store_statement(store: Store, plan: Plan, values: Values) -> Assignment:
 
 
 def stored_value(store: Store, plan: Plan, values: Values) -> Term:
-    """Returns the value of `store` as a C++ expression. It is cast to the type of the buffer if that is a
-    half precision; to other types the C++ assignment converts it."""
+    """Returns the value of `store`, a store of a kernel of `plan`, as a C++ expression, which `values`
+    writes. It is cast to the type of the buffer if that is a half precision; to other types the C++
+    assignment converts it."""
     dtype = plan.buffers[store.buffer].dtype
     value = values.expression(store.value)
     return cast(c_type(dtype), value) if dtype in ("float16", "bfloat16") else value

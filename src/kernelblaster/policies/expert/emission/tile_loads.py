@@ -64,10 +64,10 @@ TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT6
 
 @dataclass(frozen=True)
 class TileLoads:
-    """Writes the code that loads one operand of a matrix product, tile by tile. `name` is "left" or "right",
-    `line` is "row" for the left operand and "column" for the right one. A tile of the operand has `block`
-    such rows or columns, with `tile.block_k` elements each along the K axis `k_axis`; `tile` is the layout of
-    the whole product."""
+    """Writes the code that loads one operand (`operand`) of a matrix product in `plan`, tile by tile. `name`
+    is "left" or "right", `line` is "row" for the left operand and "column" for the right one. A tile of the
+    operand has `block` such rows or columns, with `tile.block_k` elements each along the K axis `k_axis`;
+    `tile` is the layout of the whole product."""
 
     name: str
     line: str
@@ -79,8 +79,8 @@ class TileLoads:
 
     @property
     def pad(self) -> int:
-        """How many unused elements follow each of the `tile.block_k` lines of the operand's tile in shared
-        memory, so that stores to several lines at once have no bank conflicts."""
+        """The padding of the operand's tile in shared memory: how many unused elements follow each of its
+        `tile.block_k` lines, so that stores to several lines at once have no bank conflicts."""
         return 1 if self.tile.thread_m == 1 else LINE_PADDING
 
     @property
@@ -332,13 +332,13 @@ class TileLoads:
 
 def divisible(found: Sequence[Index], plan: Plan) -> bool:
     """True if all indices in `found` are multiples of 4, the number of elements of a vector, in the primary
-    workload (the sizes that are timed)."""
+    workload (the sizes that are timed) of the `plan`."""
     return all(plan.extent(index) % VECTOR_WIDTH == 0 for index in found)
 
 
 def condition(found: Sequence[Index], plan: Plan) -> Term:
     """Returns the C++ condition that all indices in `found` (at least one) are multiples of 4, the number of
-    elements of a vector, at the sizes of a launch."""
+    elements of a vector, at the sizes of a launch; `plan` has the names of the sizes."""
     tests = [(index_term(index, plan.sizes[0]) % VECTOR_WIDTH).equals(0) for index in found]
     every = all_of(tests)
     assert every is not None

@@ -48,8 +48,9 @@ WIDTH, THREADS, THREAD_IN_ROW, RANK, ELEMENT = local("WIDTH", "THREADS", "thread
 def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
     """Returns C++ statements that declare `head` and `tail`: how many elements of a row lie before its first
     aligned vector, and how many behind its last one. `start` is the offset in memory of the row's first
-    element, `length` the row's number of elements. In rows of 1024 or more elements the first vector begins
-    at a multiple of 32 elements; in shorter ones at a multiple of the vector width."""
+    element, `length` the row's number of elements; both are symbolic, in the sizes of the `plan`. In rows of
+    1024 or more elements the first vector begins at a multiple of 32 elements; in shorter ones at a multiple
+    of the vector width."""
     line = term(LINE) if plan.extent(length) >= LONG else WIDTH
     sizes = plan.sizes[0]
     return [

@@ -124,8 +124,8 @@ class Values:
         return index_term(index, self.sizes, self.expression)
 
     def place(self, buffer: str, position: tuple[Index, ...]) -> Term:
-        """Returns the C++ lvalue `buffer[...]` for the element at `position` (an index for each dimension) of
-        the buffer."""
+        """Returns the C++ lvalue (an expression that can be assigned to) `buffer[...]` for the element at
+        `position` (an index for each dimension) of the buffer."""
         if position == self.whole:
             return self.whole_element(buffer)
         return Given(buffer)[self.index(row_major(position, self.buffers[buffer].shape))]

@@ -34,9 +34,10 @@ FIRST, LANE = local("first", "lane")
 
 @dataclass(frozen=True)
 class VectorValues(Values):
-    """Like `Values`, for kernels that read and write vectors. An element that belongs to a vector is written
-    as an element of the vector's C++ variable, `<name>_at.at[lane]`. `reads` maps each load that is part of a
-    vector to the vector's name. `writes` does the same for stores, by (buffer, position)."""
+    """Turns the values that a kernel computes into C++ expressions, as `Values` does, for kernels that read
+    and write vectors. An element that belongs to a vector is written as an element of the vector's C++
+    variable, `<name>_at.at[lane]`. `reads` maps each load that is part of a vector to the vector's name.
+    `writes` does the same for stores, by (buffer, position)."""
 
     reads: Mapping[Load | Gather, str] = field(default_factory=dict)
     writes: Mapping[tuple[str, tuple[Index, ...]], str] = field(default_factory=dict)
@@ -100,6 +101,6 @@ def write_vector(
 
 def aligned(access: VectorAccess, width: int, plan: Plan) -> Term | None:
     """Returns the C++ condition, for the host to test, under which all vectors of `access` are aligned if
-    they have `width` elements; None if they always are."""
+    they have `width` elements; None if they are aligned at all sizes of the `plan`."""
     divisors = access.conditions(width)
     return all_of([(index_term(d, plan.sizes[0]) % width).equals(0) for d in divisors])

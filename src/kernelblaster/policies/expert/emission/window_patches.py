@@ -83,8 +83,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class WindowKernel:
-    """Writes one kernel on sliding windows as C++ statements; each method writes one part of it. `windows`
-    describes the reduction, and `schedule` says how large the patch of results is that a thread computes."""
+    """Writes one kernel on sliding windows (`kernel`, of `plan`) as C++ statements; each method writes one
+    part of it. `windows` describes the reduction, and `schedule` says how large the patch of results is that
+    a thread computes."""
 
     kernel: Kernel
     plan: Plan
@@ -98,9 +99,8 @@ class WindowKernel:
 
     @cached_property
     def access(self) -> VectorAccess:
-        """Which loads and stores can be vectors, among those that the kernel does after its reduction: they
-        are contiguous in memory along the last axis of the results. What is read within the windows is not
-        among them (see `reading`)."""
+        """Those of the loads and stores after the kernel's reduction that can be vectors: they are contiguous
+        in memory along the last axis of the results. Loads within the windows are not among them."""
         stores = replace(self.kernel, stages=())
         return vector_access(stores, self.plan, self.windows.column.result)
 
@@ -124,8 +124,8 @@ class WindowKernel:
 
     @property
     def several(self) -> list[tuple[Slide, int]]:
-        """The dimensions along which a patch has more than one result, each with that number of results. The
-        dimension that is contiguous in memory is not among them."""
+        """The dimensions along which a patch has more than one result, each with the number of its results
+        along that dimension. The dimension that is contiguous in memory is not among them."""
         return [pair for pair in self._patch if pair[1] > 1]
 
     @property

@@ -26,9 +26,9 @@ from kernelblaster.policies.expert.schedules.products import ThreadPerResult
 
 @lowers("convolution.default")
 def convolution(builder: Builder, node: Node) -> None:
-    """Adds the kernel of a convolution to `builder`. Each group of channels is convolved with its own
-    filters. If groups have a single input channel (depthwise), the kernel gets the layout of a reduction over
-    windows, otherwise that of a matrix product."""
+    """Adds the kernel of the convolution `node` to `builder`. Each group of channels is convolved with its
+    own filters. If groups have a single input channel (depthwise), the kernel gets the layout of a reduction
+    over windows, otherwise that of a matrix product."""
     source, weight = builder.value(node.arguments["input"]), builder.value(node.arguments["weight"])
     image, channel, *places = (axis.index for axis in axes_of(node.results[0].shape))
     windows = _windows(builder, node, tuple(places))

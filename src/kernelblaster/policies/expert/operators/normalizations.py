@@ -93,8 +93,8 @@ def _eval_batch_norm(builder: Builder, node: Node) -> None:
 
 @lowers("native_group_norm.default")
 def group_norm(builder: Builder, node: Node) -> None:
-    """Adds the kernel of a group normalization. Mean and variance are computed for each image and group of
-    channels, over the pixels of all channels of the group."""
+    """Adds the kernel of the group normalization `node` to `builder`. Mean and variance are computed for each
+    image and group of channels, over the pixels of all channels of the group."""
     value = builder.value(node.arguments["input"])
     groups: Index = node.arguments["group"]
     each = indices.divide(value.shape[1], groups)

@@ -96,8 +96,8 @@ def lower_gelu(builder: Builder, node: Node) -> None:
 
 @lowers("_to_copy.default")
 def convert(builder: Builder, node: Node) -> None:
-    """Adds a kernel that converts a tensor to another dtype. The graph contains no copies that keep the
-    dtype."""
+    """Adds a kernel to `builder` that converts a tensor to another dtype. The graph contains no copies that
+    keep the dtype."""
     _map(builder, node, [node.arguments["self"]], lambda x: x)
 
 

@@ -37,9 +37,10 @@ def adaptive_max_pool(builder: Builder, node: Node) -> None:
 
 @lowers("avg_pool2d.default", "avg_pool3d.default")
 def avg_pool(builder: Builder, node: Node) -> None:
-    """Adds the kernel of an average pooling. The sum of a window is divided by the same number as in PyTorch:
-    by `divisor_override` if given, otherwise by the number of elements of the window. Elements in the padding
-    are counted only with `count_include_pad`; elements beyond the padding are never counted."""
+    """Adds the kernel of the average pooling `node` to `builder`. The sum of a window is divided by the same
+    number as in PyTorch: by `divisor_override` if given, otherwise by the number of elements of the window.
+    Elements in the padding are counted only with `count_include_pad`; elements beyond the padding are never
+    counted."""
     slidings = _slidings(builder, node)
     divisor = node.arguments["divisor_override"]
     if divisor is not None:

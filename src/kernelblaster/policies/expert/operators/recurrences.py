@@ -27,8 +27,8 @@ Gates = tuple[Expression, ...]  # one for each gate of a cell
 class RecurrentCell:
     """A kind of recurrent cell; `gates` is the number of its gates. `step` takes four arguments: what the
     inputs contribute to each gate, what the previous state contributes to each gate (bias included), the
-    previous state, and the previous cell state (None if the kind has none). It returns (the new state, the
-    new cell state or None)."""
+    previous state, and the previous cell state (None if the kind has none). All are expressions. It returns
+    (the new state, the new cell state or None)."""
 
     gates: int
     step: Callable[[Gates, Gates, Expression, Expression | None], tuple[Expression, Expression | None]]
@@ -84,8 +84,9 @@ def recurrence(builder: Builder, node: Node) -> None:
 
 
 class Layers:
-    """Adds the kernels of a recurrent module to `builder`, one layer after another. Positions in here are
-    always (time, batch, feature), whatever order of dimensions the module uses."""
+    """Adds the kernels of the recurrent module that `node` calls (LSTM, GRU or RNN) to `builder`, one layer
+    after another. Positions in here are always (time, batch, feature), whatever order of dimensions the
+    module uses."""
 
     def __init__(self, builder: Builder, node: Node) -> None:
         given = node.arguments
@@ -109,8 +110,8 @@ class Layers:
         self.cells: list[str] = []
 
     def time_first(self, value: Value) -> Value:
-        """Returns `value`, a tensor in the module's order of dimensions, as a tensor with the dimensions
-        (time, batch, feature)."""
+        """Returns `value`, a tensor in the order of dimensions that the module uses, with its dimensions
+        permuted to (time, batch, feature)."""
         if not self.node.arguments["batch_first"]:
             return value
         batch, time, *rest = value.shape
@@ -206,8 +207,8 @@ class Layers:
         return self.builder.loaded(name)
 
     def define_last(self) -> None:
-        """Makes the module's further results, the states after the last time step, views of what the layers'
-        kernels have stored."""
+        """Defines the module's other results, the states after the last time step, as views of what the
+        layers' kernels have stored."""
         swapped = self.node.arguments["batch_first"]
         shape = self.node.results[1].shape
 

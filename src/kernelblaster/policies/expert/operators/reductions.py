@@ -29,8 +29,8 @@ Body = Callable[[Expression], Expression]
 @dataclass(frozen=True)
 class Loops:
     """The loops of a reduction of one tensor: `axes` over the results and, inside of these, `reduced` over
-    the elements that become one result. `position` is where an element of the operand is read, `kept` where
-    the result is stored; both have an index for each dimension."""
+    the elements that become one result. `position` is the position at which an element of the operand is
+    read, `kept` the position at which the result is stored; each has an index for each dimension."""
 
     axes: tuple[Axis, ...]
     reduced: tuple[Axis, ...]
@@ -43,9 +43,9 @@ class Loops:
 
 
 def loops(builder: Builder, node: Node, operand: str = "self", dims: str = "dim") -> Loops:
-    """Returns the loops of the reduction `node`. `operand` and `dims` are the names of two of its arguments,
-    the tensor and the dimensions to reduce; all dimensions are reduced if none are given. If the node has
-    `keepdim`, results keep the reduced dimensions with extent 1."""
+    """Returns the loops of the reduction `node`, whose operands `builder` provides. `operand` and `dims` are
+    the names of two of its arguments, the tensor and the dimensions to reduce; all dimensions are reduced if
+    none are given. If the node has `keepdim`, results keep the reduced dimensions with extent 1."""
     shape = builder.value(node.arguments[operand]).shape
     given = node.arguments.get(dims)
     places = given if isinstance(given, tuple) else () if given is None else (given,)

@@ -24,8 +24,9 @@ COMBINES: dict[str, tuple[Combine, ...]] = {
 
 @lowers(*(f"{name}.default" for name in COMBINES))
 def scan(builder: Builder, node: Node) -> None:
-    """Adds the kernel of a cumulative sum, product, maximum, minimum or logsumexp. For a maximum or minimum
-    it also stores the index of that element; of equal elements it is the last one's."""
+    """Adds the kernel of the scan `node` (a cumulative sum, product, maximum, minimum or logsumexp) to
+    `builder`. For a maximum or minimum it also stores the index of that element; of equal elements it is the
+    last one's."""
     value = builder.value(node.arguments["self"])
     found = loops_over(value.shape, {node.arguments["dim"].value % max(value.rank, 1)}, keep=True)
     stages, stores = [], []

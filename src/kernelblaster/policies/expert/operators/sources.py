@@ -56,9 +56,9 @@ def gather(builder: Builder, node: Node) -> None:
 
 @lowers("index.Tensor")
 def index(builder: Builder, node: Node) -> None:
-    """Adds the kernel that looks up elements along one dimension by a tensor of indices (`x[:, indices]`), of
-    which negative ones count from the end. Raises UncoveredOperators if there are several index tensors, or
-    if the index is a mask."""
+    """Adds a kernel to `builder` that looks up elements along one dimension by a tensor of indices (`x[:,
+    indices]`); negative indices count from the end. Raises UncoveredOperators if there are several index
+    tensors, or if the index is a mask."""
     source = builder.value(node.arguments["self"])
     named = [(axis, given) for axis, given in enumerate(node.arguments["indices"]) if given is not None]
     places = builder.value(named[0][1])

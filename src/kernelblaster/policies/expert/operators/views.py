@@ -87,8 +87,8 @@ def slice_(builder: Builder, node: Node) -> None:
 
 @lowers("slice_scatter.default")
 def slice_scatter(builder: Builder, node: Node) -> None:
-    """Adds a kernel that copies a tensor, except that one of its slices is taken from another tensor, the
-    argument `src`."""
+    """Adds a kernel to `builder` that copies a tensor, except that one of its slices is taken from another
+    tensor, the argument `src`."""
     source, part = (builder.value(node.arguments[name]) for name in ("self", "src"))
     place, shape = axis(builder, node), node.results[0].shape
     kind = kind_of(node.results[0].dtype)
@@ -113,8 +113,8 @@ def slice_scatter(builder: Builder, node: Node) -> None:
 @lowers("copy.default")
 def copy(builder: Builder, node: Node) -> None:
     """Lowers `copy`, the operator for `copy_` in graphs without in-place writes. It overwrites a whole tensor
-    or view. Its result therefore is the source, broadcast to the shape of what is overwritten: a view,
-    without a kernel. A kernel is added only if the dtype must be converted."""
+    or view. Its result therefore is the source, broadcast to the shape of the tensor that is overwritten: a
+    view, without a kernel. A kernel is added only if the dtype must be converted."""
     source, found = builder.value(node.arguments["src"]), node.results[0]
     if source.dtype == found.dtype:
         builder.define(
@@ -165,7 +165,7 @@ def repeat(builder: Builder, node: Node) -> None:
 
 @lowers("unfold.default")
 def unfold(builder: Builder, node: Node) -> None:
-    """Makes the result of `Tensor.unfold` a view, without a kernel. The result has windows along one
+    """Defines the result of `Tensor.unfold` as a view, without a kernel. The result has windows along one
     dimension of the operand; the elements of a window lie along a new last dimension."""
     place, step = axis(builder, node, "dimension"), node.arguments["step"]
 
@@ -177,7 +177,7 @@ def unfold(builder: Builder, node: Node) -> None:
 
 @lowers(*(f"upsample_nearest{count}d.default" for count in (1, 2, 3)))
 def upsample(builder: Builder, node: Node) -> None:
-    """Makes the result of a nearest-neighbour upsampling a view, without a kernel, in which elements are
+    """Defines the result of a nearest-neighbour upsampling as a view, without a kernel, in which elements are
     repeated. Raises UncoveredOperators unless all factors are whole numbers up to 16 and the same in all
     workloads."""
     source, shape = builder.value(node.arguments["self"]), node.results[0].shape
@@ -214,9 +214,9 @@ def diagonal(builder: Builder, node: Node) -> None:
 
 @lowers("view.default", "_unsafe_view.default", "reshape.default")
 def reshape(builder: Builder, node: Node) -> None:
-    """Makes the result of a reshape a view, without a kernel. Dimensions before and after it are matched in
-    groups with equal numbers of elements, so that indices need divisions and remainders only where dimensions
-    are really split or merged."""
+    """Defines the result of a reshape as a view, without a kernel. Dimensions before and after it are matched
+    in groups with equal numbers of elements, so that indices need divisions and remainders only where
+    dimensions are really split or merged."""
     old, new = builder.value(node.arguments["self"]).shape, node.results[0].shape
     groups = matched(builder.graph, old, new)
 

@@ -56,8 +56,8 @@ class Window:
 
 
 def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
-    """Returns the window of result number `result` along one dimension; `sliding` says how windows lie along
-    it. `axis` is the name of the loop over the window's elements."""
+    """Returns the window of the result with the index `result` along one dimension; `sliding` says how
+    windows lie along that dimension. `axis` is the name of the loop over the window's elements."""
     loop = Axis(axis, sliding.taps)
     tap = indices.multiply(loop.index, sliding.step)
     start = indices.multiply(result, sliding.stride)
@@ -126,8 +126,8 @@ def for_each(given: Any, count: int) -> list[Index]:
 
 
 def known(builder: Builder, extent: Index) -> Index:
-    """Returns `extent` as a number if it is the same in all workloads; otherwise unchanged, as a symbolic
-    index."""
+    """Returns the symbolic extent `extent` as a constant if it has the same value in all workloads, which
+    `builder` knows; otherwise unchanged."""
     values = set(builder.graph.values(extent))
     return indices.number(values.pop()) if len(values) == 1 else extent
 

@@ -31,10 +31,10 @@ PRODUCTS = ("mm.default", "bmm.default")
 
 
 def chain(graph: Graph, node: Node) -> Found:
-    """Replaces (A B) C by A (B C), or the reverse, if that takes fewer multiplications in the primary
-    workload (the timed sizes), as it often does if one of the matrices is a vector. None for other nodes. If
-    other nodes also use the inner product, it is computed in any case, and its multiplications cannot be
-    saved."""
+    """Replaces the product (A B) C by A (B C), or the reverse, if that takes fewer multiplications in the
+    primary workload (the timed sizes), as it often does if one of the matrices is a vector. None for other
+    nodes. If other nodes also use the inner product, it is computed in any case, and its multiplications
+    cannot be saved."""
     if node.operator not in PRODUCTS:
         return None
     for name in ("self", "mat2"):

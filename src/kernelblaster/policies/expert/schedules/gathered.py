@@ -57,8 +57,8 @@ class GatheredProduct(_Gathered):
     terms: int = 2
 
     def shared_bytes(self) -> int:
-        """Returns the shared memory of a block in bytes: `stages` float32 tiles of each operand, padding
-        included."""
+        """Returns the shared memory of a block in bytes: as many float32 tiles of each operand as are there
+        at once (`stages`), padding included."""
         return self.stages * self.block_k * (self.block_m + self.block_n + 2 * TILE_PADDING) * 4
 
 

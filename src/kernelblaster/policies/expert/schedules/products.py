@@ -85,8 +85,8 @@ class TiledProduct(_Product):
         )
 
     def shared_bytes(self, element_bytes: int) -> int:
-        """Returns the shared memory of a block in bytes, at most: `stages` tiles of each operand, padding
-        included, if an element has `element_bytes` bytes."""
+        """Returns the shared memory of a block in bytes, at most: as many tiles of each operand as are there
+        at once (`stages`), padding included, if an element has `element_bytes` bytes."""
         lines = self.block_m + self.block_n + 2 * LINE_PADDING
         return self.stages * self.block_k * lines * element_bytes
 

@@ -1,5 +1,5 @@
-"""Two unions of types of schedules: all schedules of reductions, and all schedules with a field `accumulate`,
-the type of their running sums."""
+"""Two type aliases, each a union of schedules (layouts on the GPU): all schedules of reductions, and all
+schedules with a field `accumulate`, the type of their running sums."""
 
 from kernelblaster.policies.expert.schedules.columns import ColumnReduction
 from kernelblaster.policies.expert.schedules.products import ThreadPerResult

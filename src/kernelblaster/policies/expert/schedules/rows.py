@@ -80,8 +80,9 @@ class ClusterRows(_RowReduction):
     thread processes vectors of `vector_width` elements, in a loop unrolled by `unroll`. Between passes over
     the row it keeps the first `register_elements` of its elements in registers and the next `shared_elements`
     in shared memory. A `persistent` cluster processes several rows, one after another. `blocks_per_sm` is how
-    many blocks must fit on an SM, `resident` how many clusters the GPU runs at once. `streaming` and
-    `accumulate` are as in `BlockRows`."""
+    many blocks must fit on an SM, `resident` how many clusters the GPU runs at once. With `streaming`, data
+    that is accessed only once is read and written with streaming cache hints. `accumulate` is the type in
+    which float32 numbers are summed."""
 
     blocks: int
     blocks_per_sm: int

@@ -1,4 +1,5 @@
-"""Block shape: gives a kernel another number of threads per block, if its schedule works with any number."""
+"""Block shape: gives a kernel another number of threads per block, if its schedule (layout on the GPU) works
+with any number."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,6 +38,7 @@ def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:
 
 
 def why_not(plan: Plan) -> str | None:
-    """Returns None, which means that the technique applies: it can change every kernel whose schedule has a
-    type in APPLIES_TO."""
+    """Returns why the technique does not apply to any kernel of `plan`; None if it applies. Always None here,
+    since the technique can change every kernel whose schedule (layout on the GPU) has a type in
+    APPLIES_TO."""
     return None

@@ -3,7 +3,7 @@ timed) are compile-time constants. The host launches it if the sizes match, othe
 
 With constants, the compiler turns divisions into multiplications, drops bounds checks that cannot fail, and
 merges equal loads. The first dimension (the number of rows or images) stays variable. A row reduction in its
-first layout also gets the schedule `BlockRows`, whose loops profit from constants.
+first layout also gets the schedule (layout) `BlockRows`, whose loops profit from constants.
 """
 
 from dataclasses import replace

@@ -25,9 +25,9 @@ APPLIES_TO = get_args(RowReduction | Columns)
 
 
 def single_pass(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
-    """Returns the kernel with fewer passes over its rows or columns, because a variance no longer waits for
-    the mean, or a softmax's sum for the maximum. `No`, with the reason, if the kernel computes in double
-    precision, or if none of its reductions is of this kind."""
+    """Returns `kernel`, a kernel of `plan`, with fewer passes over its rows or columns, because a variance no
+    longer waits for the mean, or a softmax's sum for the maximum. `No`, with the reason, if the kernel
+    computes in double precision, or if none of its reductions is of this kind."""
     if plan.real == "double":
         return No("squares of double precision would need more than double")
     stages = tuple(_single_pass(stage, kernel) for stage in kernel.stages)

@@ -18,10 +18,10 @@ ACCESS = 16  # bytes
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source, in which the kernel accesses memory 16 bytes at a time. Nothing unless the kernel is
-    elementwise (one thread for each index) and uses at least one pointer only at the thread's own index. If
-    such pointers differ in element size, those of the most common size are vectorized and the others stay as
-    they are."""
+    """Yields one source, in which the kernel accesses memory 16 bytes at a time. Yields nothing unless the
+    kernel is elementwise (one thread for each index) and accesses memory behind at least one pointer only at
+    the thread's own index. If such pointers differ in element size, those of the most common size are
+    vectorized and the others stay as they are."""
     found = elementwise(source, kernel)
     if found is None:
         return

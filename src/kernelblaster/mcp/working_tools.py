@@ -1,0 +1,29 @@
+"""Which of the server's tools work on a task, in words for agents."""
+
+from collections.abc import Iterable
+
+from kernelblaster.readiness import Readiness
+
+TOOLS = (
+    ("evaluate", "evaluate", "evaluate --device emulated"),
+    ("emulate", "evaluate --device emulated", "evaluate --device emulated"),
+    ("start_search", "optimize", "optimize --device emulated"),
+    ("start_search with agent=true", "optimize --model", "optimize --model"),
+    ("export as cu", "export --format cu", "export --format cu"),
+    ("export as kernelbench", "export --format kernelbench", "export --format kernelbench"),
+    ("export as module", "export --format module", "export --format module"),
+)
+"""Tools of the server, each with the command that does the same on a GPU and on the emulated device."""
+
+
+def which_work(found: Iterable[Readiness], *, emulated: bool) -> dict[str, str]:
+    """For each tool by its name: "works", or why it does not work on the task whose readiness was `found`.
+    `emulated`: the server's device is the emulated one."""
+    why = {one.verb: one.why for one in found}
+    return {tool: in_words(why[on_emulator if emulated else verb]) for tool, verb, on_emulator in TOOLS}
+
+
+def in_words(why: str | None) -> str:
+    """Whether a tool works on a task, in words; `why` not, None if it does. The reason alone is kept: what a
+    person could type instead is of no use to an agent."""
+    return "works" if why is None else why.partition(" A language model can")[0]
