@@ -9,10 +9,12 @@ from kernelblaster.export.module_facts import module_facts
 from kernelblaster.export.python_file import changes, check_names
 from kernelblaster.judge.eager_trace import trace
 from kernelblaster.judge.emulate import small_workload
+from kernelblaster.judge.screen_source import screen_source
 from kernelblaster.plain_text import one_line
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.records import Fitness, Task
 from kernelblaster.records.record import Record
+from kernelblaster.tasks.cuda_prepare import in_own_lines
 
 
 class Readiness(Record):
@@ -33,7 +35,7 @@ def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
     task's reference can be scored at all; if it cannot, no command works. Commands that judge candidates need
     a working compiler."""
     unfit = None if fitness.fit else f"unfit to be scored: {fitness.problems[0]}"
-    judged = unfit or _problem(toolchain)
+    judged = unfit or _problem(toolchain) or _problem(lambda: _screened(task))
     expert = judged or _problem(lambda: ExpertPolicy().initial(task))
     emulated = judged or _problem(lambda: _emulated(task))
     verbs = {
@@ -60,6 +62,16 @@ def _problem(attempt: Callable[[], object]) -> str | None:
     except Exception as error:  # of the module or of torch.export: the verb would end with it too
         return one_line(f"{type(error).__name__}: {error}")[:300]
     return None
+
+
+def _screened(task: Task) -> None:
+    """Raise if a CUDA-source task's own kernel, which is the reference and the baseline, breaks a rule for
+    candidates."""
+    findings = screen_source(task.source) if task.kind == "cuda" else []
+    if findings:
+        line, detail = findings[0].line, findings[0].detail
+        where = f"line {line}: " if line else ""
+        raise KernelBlasterError(in_own_lines(f"{where}{detail}", task.source))
 
 
 def _emulated(task: Task) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 
 from kernelblaster.api.drop_in import GivenModule, with_kernel
 from kernelblaster.export.python_file import python_file
-from kernelblaster.tasks.torch_programs import task_from_module
+from kernelblaster.tasks.torch_programs import original_of, task_from_module
 from tests.export.test_files import imported, origin
 
 X, MASK = torch.randn(64, 8), torch.rand(64, 8)
@@ -142,6 +142,17 @@ def test_a_forward_of_the_instance_is_the_one_that_counts(calls: KernelCalls) ->
     assert torch.allclose(optimized(**NAMED), module(**NAMED)) and calls == [64]
     with pytest.warns(UserWarning, match="the original module runs"):
         assert torch.equal(optimized(X), module(X))
+
+
+def test_what_was_optimized_may_be_optimized_again(optimized: nn.Module, calls: KernelCalls) -> None:
+    again = copy.deepcopy(optimized)
+    assert task_from_module(again, NAMED).source == task_from_module(original_of(again), NAMED).source
+    given = GivenModule.of(again, {"x": X[:32], "mask": MASK[:32]})
+    assert type(given.module) is Gated and given.module.weight is again.weight
+    assert torch.equal(given.module(**NAMED), given.module(**NAMED)) and not calls
+    twice = with_kernel(given, exported_of(again, {"x": X[:32], "mask": MASK[:32]}, calls))
+    assert twice is not None and type(twice).__mro__[1] is Gated and twice.weight is again.weight
+    assert torch.allclose(twice(X[:32], mask=MASK[:32]), again(X[:32], mask=MASK[:32])) and calls == [32, 32]
 
 
 def test_of_example_inputs_only_the_form_is_kept(tmp_path: Path) -> None:

@@ -100,6 +100,27 @@ def test_a_task_that_wants_out_gets_nowhere(tmp_path: Path) -> None:
     assert sorted(project.iterdir()) == before and not (home / ".bashrc").exists()
 
 
+@pytest.mark.parametrize("words", [["tasks", "check"], ["optimize"]])
+def test_a_file_that_is_not_there_is_named_with_one_that_is(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "my_norm.py").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelblaster", *words, "my_nrom.py"],
+        env={**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(Path("src").absolute())},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "error: my_nrom.py: no such task, file or folder. Did you mean my_norm.py?\n"
+
+
+def test_a_bench_goes_on_without_tasks_that_are_gone(tmp_path: Path) -> None:
+    (tmp_path / "here.py").write_text("")
+    names = [str(tmp_path / "here.py"), str(tmp_path / "gone.py"), "core/level1/softmax"]
+    assert confined.still_there(names) == [names[0], names[2]]
+
+
 class Confined(Exception):
     """Raised instead of confining this process."""
 

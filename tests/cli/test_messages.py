@@ -178,6 +178,14 @@ def test_a_mistake_is_named(
     assert part in f"{done.exception} {done.stderr}" and done.exit_code
 
 
+def test_an_unfit_file_is_told_of_without_an_empty_bar(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text("class Model(")
+    done = command("tasks", "check", str(tmp_path / "task.py"))
+    assert "syntax error" in done.stdout and done.stderr == ""
+    done = command("tasks", "check", "torch.nn:Sequential")
+    assert done.stdout.startswith("unfit  torch.nn:Sequential: has no get_inputs(), and Sequential.forward")
+
+
 def test_types_may_be_named_shortly() -> None:
     assert options._dtype("bf16") == "bfloat16" and options._dtype("FP16") == "float16"
     assert "[float32|float16|bfloat16]" in command("optimize", "--help").stdout

@@ -261,9 +261,22 @@ def test_kernelbench_gives_arguments_of_the_constructor_by_position(tmp_path: Pa
     assert new.cols == 1024 and new.built_otherwise is None
     (tmp_path / "other.py").write_text(HEAD + NAMED.format("*, "))
     other = load_file("other", tmp_path / "other.py")
-    with pytest.raises(KernelBlasterError, match=r"takes cols by name.*--format module or cu"):
-        python_file(other, origin(other), "kernelbench")
     assert "_by_position" not in python_file(other, origin(other), "module")
+    made = imported(python_file(other, origin(other), "kernelbench").replace(built, ""))
+    assert made.get_init_inputs() == [1024]
+    new, old = made.ModelNew(*made.get_init_inputs()), made.Model(*made.get_init_inputs())
+    assert new.cols == old.cols == 1024 and new.built_otherwise is None
+    assert made.ModelNew(512).built_otherwise == "cols is 512 where 1024 is expected"
+
+
+def test_kernelbench_takes_a_module_that_names_itself_in_super(tmp_path: Path) -> None:
+    text = NAMED.format("*, ").replace("super().__init__()", "super(Model, self).__init__()")
+    assert text != NAMED.format("*, ")
+    (tmp_path / "task.py").write_text(HEAD + text)
+    task = load_file("named", tmp_path / "task.py")
+    built = "KERNEL.build(native_architecture() if torch.cuda.is_available() else None)"
+    made = imported(python_file(task, origin(task), "kernelbench").replace(built, ""))
+    assert made.ModelNew(*made.get_init_inputs()).cols == 1024
 
 
 def test_what_only_holds_in_one_mode_is_guarded(tmp_path: Path) -> None:

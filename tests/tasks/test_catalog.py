@@ -58,7 +58,15 @@ def test_half_precision_is_a_cast(tmp_path: Path) -> None:
     [
         ("def f(:\n", "syntax error"),
         ("import nothing_of_that_name\n", "needs the package nothing_of_that_name, which is not installed"),
-        ("x = 1\n", "Model and get_inputs and get_init_inputs missing"),
+        ("x = 1\n", "no class derived from torch.nn.Module. A task file has such a class, and get_inputs()"),
+        (
+            "import torch\nnet = torch.nn.Sequential()\n",
+            "Its net is a Sequential that is built already: build it",
+        ),
+        (
+            "from math import gcd\nfrom shutil import copy\ndef f(x): return x\n",
+            "Call f() in the forward() of a",
+        ),
         (GOOD.replace("class Model", "class Block") + "class Net(nn.Module): pass\n", "classes Block, Net"),
         (GOOD + "class Model(nn.Module): pass\n", "Model is defined on lines 5 and 17"),
         (GOOD.replace("[cols]\n", "[cols, 3]\n"), "Model could not be built"),

@@ -124,6 +124,23 @@ def test_vectors_and_a_single_instantiation_are_cast(tmp_path: Path) -> None:
         load_task(str(OWN / "half2_scale.cu"))  # through reinterpret_cast
 
 
+@pytest.mark.parametrize(
+    ("waits", "left"),
+    [
+        ("cudaDeviceSynchronize();", "\n"),
+        ("CHECK(cudaDeviceSynchronize());", "CHECK(cudaSuccess);"),
+        ("cudaError_t e = cudaDeviceSynchronize(); CHECK(e);", "cudaError_t e = cudaSuccess; CHECK(e);"),
+        ("if (cudaDeviceSynchronize() != cudaSuccess) return;", "if (cudaSuccess != cudaSuccess) return;"),
+    ],
+)
+def test_waiting_for_the_device_is_left_out_wherever_it_stands(waits: str, left: str, tmp_path: Path) -> None:
+    own = "void a(float* y, const float* x, long n) {\n"
+    launch = LAUNCH.replace(", 0, stream", "")
+    source = load_task(written(tmp_path, f"{SCALE}{own}{launch}\n{waits}\n}}\n")).source
+    assert "cudaDeviceSynchronize" not in source and left in source
+    assert "CHECK;" not in source and "(n + 255) / 256, 256, 0, stream>>>" in source
+
+
 def test_inputs_need_no_const(tmp_path: Path) -> None:
     text = (
         SCALE.replace("const ", "")

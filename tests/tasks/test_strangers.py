@@ -47,10 +47,27 @@ def test_strings_and_none_among_the_inputs_are_part_of_the_module() -> None:
     assert any("softmax" in node.operator for node in capture(task).nodes)
 
 
+@pytest.mark.parametrize("call", ["super(Model, self).__init__()", "super( Model , self ).__init__()"])
+def test_inputs_by_name_go_with_a_class_that_names_itself(call: str) -> None:
+    text = TASK.format(
+        inputs=f"return {{'x': {X}, 'y': {X}}}", forward="return x * self.scale - y", arguments="*, y"
+    )
+    built = f"    def __init__(self, scale):\n        {call}\n        self.scale = scale\n\n    def forward"
+    text = text.replace("    def forward", built).replace("return []", "return [3.0]")
+    task = load_source("t", text, "t.py")
+    assert [one.name for one in task.signature.inputs] == ["x", "y"] and fitness_of(task).fit
+
+
 def test_results_may_hold_none() -> None:
     task = loaded(f"return [{X}]", "return Out(x.exp()), None")
     assert len(task.signature.outputs) == 1 and fitness_of(task).fit
     assert len(capture(task).outputs) == 1
+
+
+@pytest.mark.parametrize("single", ["torch.tensor(2.0)", "torch.rand(1) + 0.5", "torch.full((1, 1), -3.0)"])
+def test_an_input_with_a_single_element_is_varied(single: str) -> None:
+    task = loaded(f"return [{X}, {single}]", "return x / temperature", "temperature")
+    assert fitness_of(task).fit
 
 
 def test_an_input_with_one_value_is_told_from_one_that_is_not_read() -> None:

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from kernelblaster.api.subjects import Inputs
 from kernelblaster.errors import BadTask
-from kernelblaster.tasks.torch_programs import call_of, exported_code
+from kernelblaster.tasks.torch_programs import WITHOUT_KERNEL, call_of, exported_code, original_of
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,10 @@ class GivenModule:
 
     @classmethod
     def of(cls, module: torch.nn.Module, inputs: Inputs) -> "GivenModule":
-        """Returns this description of `module` as it is now. If torch.compile made `module`, the module that
-        was compiled is described. `inputs` are the example inputs: a list by position, or a dict by name."""
-        original = getattr(module, "_orig_mod", module)
+        """Returns this description of `module` as it is now. If torch.compile or kb.compile made `module`,
+        the module that was compiled is described. `inputs` are the example inputs: a list by position, or a
+        dict by name."""
+        original = original_of(module)
         arguments, named = pytree.tree_map_only(torch.Tensor, Example.of, call_of(original, inputs))
         return cls(original, arguments, named, _modes(original))
 
@@ -114,6 +115,7 @@ def _optimized(original: torch.nn.Module, kernel: Any, result_of: Any) -> type[t
 
     forward.__signature__ = inspect.signature(kernel.model.forward)  # type: ignore[attr-defined]
     about = {"forward": forward, "__doc__": kind.__doc__, "__module__": kind.__module__}
+    about[WITHOUT_KERNEL] = kernel.model
     return type(kind.__name__, (kind,), about)
 
 

@@ -48,7 +48,8 @@ def confine_command(
     command may use, None if it uses none. `network` is empty, or says in words what needs the network (a
     fleet, a shared store). A command that needs the network is not confined, and gets back the environment
     variables that it hid at its start. Raises KernelBlasterError if tasks that are not shipped would run
-    without confinement, unless the user gave --unsafe or --trust-tasks.
+    without confinement, unless the user gave --unsafe or --trust-tasks, and BadTask if a name stands for
+    no task.
     """
     if not keeper.is_running() or settings().confined:
         return
@@ -149,15 +150,23 @@ def write_output(path: Path, text: str) -> None:
 def _files(name: str) -> list[Path]:
     """The files of the tasks that a name on the command line stands for (a file, a folder, a task of a
     suite), so that the confined command may read them. For a name like package.module:Class it is the path
-    `package.module` in the working folder, which need not exist: what may be read then is the folder. Empty
-    if there is no such task; loading it raises the error later."""
+    `package.module` in the working folder, which need not exist: what may be read then is the folder. Raises
+    BadTask if there is no such task: now, since a confined command may not look for similar names."""
     where, module = class_in(name)
     if module and Path(where).suffix not in (".py", ".pt2"):
         return [Path.cwd() / where]
-    try:
-        return [Path(os.path.realpath(path)) for _, path in find(where)]
-    except BadTask:
-        return []
+    return [Path(os.path.realpath(path)) for _, path in find(where)]
+
+
+def still_there(names: Iterable[str]) -> list[str]:
+    """Those of the names that still stand for tasks. A bench that is continued says of each of the others
+    that it is gone, and goes on."""
+    found = []
+    for name in names:
+        with suppress(BadTask):
+            _files(name)
+            found.append(name)
+    return found
 
 
 def _is_shipped(path: Path) -> bool:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from kernelblaster import keeper
 from kernelblaster.bench.jobs import Setup
-from kernelblaster.cli.confined import confine_command, make_folder, store_of
+from kernelblaster.cli.confined import confine_command, make_folder, still_there, store_of
 from kernelblaster.cli.options import DeviceName
 from kernelblaster.errors import StoreError
 from kernelblaster.knowledge.initial import EMPTY, SEED
@@ -66,7 +66,8 @@ def confine_to_work(
     if plan is not None:
         try:
             setup = Setup.model_validate(plan["setup"])
-            suites, use, device = [entry["path"] for entry in plan["entries"]], setup.model_use, setup.device
+            suites, use, device = [one["path"] for one in plan["entries"]], setup.model_use, setup.device
+            suites = still_there(suites)
             claim_knowledge(plan.get("start"), folder)
         except (KeyError, TypeError, ValidationError) as error:
             raise StoreError(f"{folder}: its plan cannot be read: {one_line(str(error))[:200]}") from error

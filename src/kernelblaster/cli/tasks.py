@@ -88,20 +88,25 @@ def check(
             _check_one(of.load(where), json_)
             return
         except BadTask as error:
-            rows.append((where, Fitness(problems=(str(error).removeprefix(f"{where}: "),))))
+            rows.append((where, _refused(where, error)))
     tasks = [] if one else find(where)
     console = Terminal(stderr=True)
-    for name, path in track(tasks, "checking", console=console, disable=json_ or len(tasks) == 1):
+    for name, path in track(tasks, "checking", console=console, disable=json_ or len(tasks) < 2):
         try:
             rows.append((name, fitness_of(load_file(name, path, of.dtype))))
         except BadTask as error:
-            rows.append((name, Fitness(problems=(str(error).removeprefix(f"{name}: "),))))
+            rows.append((name, _refused(name, error)))
     if json_:
         print(json.dumps([{"name": n, "fit": f.fit, **f.model_dump()} for n, f in rows], indent=1))
     else:
         _print_fitness(rows)
     if not all(fitness.fit for _, fitness in rows):
         raise typer.Exit(1)
+
+
+def _refused(name: str, error: BadTask) -> Fitness:
+    """The fitness of a task that could not be loaded: the error, without the name that stands before it."""
+    return Fitness(problems=(str(error).removeprefix(f"{name}: ").removeprefix(f"<{name}>: "),))
 
 
 def _check_one(task: Task, json_: bool) -> None:

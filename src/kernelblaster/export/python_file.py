@@ -12,7 +12,7 @@ from kernelblaster.export.module_facts import ModuleFacts, module_facts
 from kernelblaster.export.origin import Origin, header_lines
 from kernelblaster.plain_text import printable
 from kernelblaster.records import Scalar, Signature, Task, Tensor
-from kernelblaster.tasks.flat_inputs import unflattened
+from kernelblaster.tasks.flat_inputs import unflattened, with_plain_super
 from kernelblaster.tasks.header import c_arguments
 from kernelblaster.tasks.module_file import ModuleFile
 from kernelblaster.tasks.size_draws import most_read_bytes
@@ -91,6 +91,21 @@ def _by_position(given=get_init_inputs):
 
 get_init_inputs = _by_position
 '''
+TAKEN_BY_POSITION = '''
+
+class _ByPosition(Model):
+    """The module, with the arguments of get_init_inputs() by position, as KernelBench gives them."""
+
+    def __init__(self, NAMES):
+        super().__init__(NAMED)
+
+
+def _by_position(given=get_init_inputs):
+    return list(given().values())
+
+
+Model, get_init_inputs = _ByPosition, _by_position
+'''
 
 
 def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module"]) -> str:
@@ -112,8 +127,8 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
     head = "\n".join(["# coding: utf-8", *(f"# {line}" for line in header_lines(origin))])
     model = MODELS[form].replace("RESULT", facts.result)
     source, call = unflattened(task.source) if form == "module" else (task.source, None)
-    if form == "kernelbench" and _is_built_by_name(task):
-        source = source.rstrip() + BY_POSITION
+    if form == "kernelbench":
+        source = _built_by_position(task)
     parts = (head, "", source.strip(), "\n\n# The kernel, and how it is called.", LAUNCHER.strip())
     return "\n".join((*parts, "\n", _kernel(task, origin, facts, call))) + "\n" + model
 
@@ -127,22 +142,21 @@ def changes(facts: ModuleFacts) -> str:
     )
 
 
-def _is_built_by_name(task: Task) -> bool:
-    """Whether get_init_inputs() gives a dict. Raises KernelBlasterError if that cannot be put in the order of
-    the constructor's parameters, since some are taken by name only."""
+def _built_by_position(task: Task) -> str:
+    """The task's source, with code at its end that lets get_init_inputs() give a list where it gives a dict.
+    Where the constructor takes some of the arguments by name only, a class that takes all by position has the
+    name Model."""
     file = ModuleFile(task.source, task.path)
     arguments = file.init_inputs()
     if not isinstance(arguments, dict):
-        return False
+        return task.source
     kinds = {name: one.kind for name, one in inspect.signature(file.model).parameters.items()}
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    named = [name for name in arguments if kinds.get(name) not in positional]
-    if named:
-        raise KernelBlasterError(
-            f"{task.name}: Model takes {', '.join(named)} by name, and KernelBench gives all arguments by "
-            "position; export it with --format module or cu."
-        )
-    return True
+    if all(kinds.get(name) in positional for name in arguments):
+        return task.source.rstrip() + BY_POSITION
+    names, named = ", ".join(arguments), ", ".join(f"{name}={name}" for name in arguments)
+    added = TAKEN_BY_POSITION.replace("NAMES", names).replace("NAMED", named)
+    return with_plain_super(task.source).rstrip() + added
 
 
 def _kernel(task: Task, origin: Origin, facts: ModuleFacts, call: str | None) -> str:

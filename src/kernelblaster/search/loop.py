@@ -46,6 +46,7 @@ from kernelblaster.records import (
 )
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.recipe import techniques_of
+from kernelblaster.search.first_candidate import not_correct
 from kernelblaster.search.strategy import Best
 from kernelblaster.search.tree import Branch, Rollout, SearchNode, done, node_behind, step_of
 from kernelblaster.sessions.log import Trial
@@ -135,10 +136,7 @@ class MaicRl:
         attempt = self._policy.initial(task)
         evaluation = self._session.judging.judge(attempt.candidate)
         if not isinstance(evaluation.outcome, CORRECT):
-            reason = getattr(evaluation.outcome, "reason", "")
-            raise KernelBlasterError(
-                f"{task.name}: the first candidate is not correct ({evaluation.outcome.kind}: {reason})."
-            )
+            raise KernelBlasterError(not_correct(task, attempt.candidate, evaluation.outcome))
         self._first = node = SearchNode(attempt, evaluation)
         self._nodes[node.code] = node
         self._tried.add(node.code)

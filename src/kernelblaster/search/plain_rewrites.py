@@ -10,6 +10,7 @@ from kernelblaster.policies.llm.policy import MixedPolicy
 from kernelblaster.records import Candidate, Evaluation, Profile, Step, StepId, Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.step import Gained, compare
+from kernelblaster.search.first_candidate import not_correct
 from kernelblaster.search.strategy import Best
 from kernelblaster.sessions.log import Trial
 from kernelblaster.sessions.session import Session
@@ -46,7 +47,7 @@ class PlainRewrites:
         candidate = self._policy.initial(task).candidate
         best = Best(candidate, self._session.judging.judge(candidate))
         if not isinstance(best.evaluation.outcome, CORRECT):
-            raise KernelBlasterError(f"{task.name}: the first candidate is not correct.")
+            raise KernelBlasterError(not_correct(task, candidate, best.evaluation.outcome))
         for iteration in range(self._search.iterations):
             self._session.steer(f"iteration {iteration}")
             if iteration and self._done(best):

@@ -230,8 +230,11 @@ def _similar(name: str) -> str:
 
     path = Path(name)
     beside: list[str] = []
-    if path.suffix in TASK_LIKE and path.parent.is_dir() and os.access(path.parent, os.R_OK):
-        files = [file.name for file in path.parent.iterdir() if file.suffix in TASK_LIKE]
+    if path.suffix in TASK_LIKE:
+        try:
+            files = [file.name for file in path.parent.iterdir() if file.suffix in TASK_LIKE]
+        except OSError:  # no such folder, or this process may not list it
+            files = []
         beside = [str(path.with_name(near)) for near in difflib.get_close_matches(path.name, files, n=2)]
     known = [str(f.relative_to(suites_folder()).with_suffix("")) for f in _task_files(suites_folder())]
     close = beside or difflib.get_close_matches(name, known, n=3, cutoff=0.5)

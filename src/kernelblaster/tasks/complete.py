@@ -7,13 +7,15 @@ be run anywhere.
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
+
+import torch
 
 from kernelblaster.errors import BadTask
 from kernelblaster.tasks.arguments import init_arguments, input_values
 from kernelblaster.tasks.first_layer import inferred_inputs
-from kernelblaster.tasks.flat_inputs import ADDED, flattened
+from kernelblaster.tasks.flat_inputs import ADDED, flattened, with_plain_super
 from kernelblaster.tasks.literals import lines_before
 from kernelblaster.tasks.module_file import REQUIRED, ModuleFile, execute, is_module_class
 
@@ -55,7 +57,7 @@ def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[Module
         notes.append(note)
     file = ModuleFile(source + (ADDED + added if added else ""), path)
     flat = flattened(file)
-    return (file if flat is None else ModuleFile(file.source + flat, path)), tuple(notes)
+    return (file if flat is None else ModuleFile(with_plain_super(file.source) + flat, path)), tuple(notes)
 
 
 def check_names(source: str, path: str) -> None:
@@ -89,10 +91,8 @@ def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
         if is_module_class(value) and value.__module__ == names["__name__"] and value.__name__ == name
     }
     if not own:
-        missing = [name for name in REQUIRED if not callable(names.get(name))]
         raise BadTask(
-            f"{path}: not a task: {' and '.join(missing)} missing. A task file defines a torch.nn.Module, "
-            "and get_inputs() for its inputs (or give --inputs)."
+            f"{path}: not a task: it defines no class derived from torch.nn.Module. {_advice(names)}"
         )
     used = {part for name, value in own.items() for part in _mentioned(value) if part != name}
     roots = [name for name in own if name not in used]
@@ -103,6 +103,26 @@ def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
             f"{path}:{candidates[-1]}."
         )
     return roots[0]
+
+
+def _advice(names: Mapping[str, Any]) -> str:
+    """What the user can do about a file without a module class; `names` are the globals of the executed
+    file."""
+    built = next((name for name, value in names.items() if isinstance(value, torch.nn.Module)), None)
+    if built is not None:
+        kind = type(names[built]).__name__
+        return (
+            f"Its {built} is a {kind} that is built already: build it in a class, or optimize it from "
+            f"Python: kb.optimize({built}, inputs=[x])."
+        )
+    own = [
+        name
+        for name, value in names.items()
+        if isinstance(value, FunctionType) and value.__module__ == names["__name__"] and name not in REQUIRED
+    ]
+    if own:
+        return f"Call {own[0]}() in the forward() of a class."
+    return "A task file has such a class, and get_inputs() for its inputs (or give --inputs)."
 
 
 def _mentioned(kind: type) -> set[str]:

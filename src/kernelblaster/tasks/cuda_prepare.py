@@ -93,6 +93,14 @@ def inferred_lines(source: str) -> list[str]:
     return [line for line in lines[1:] if re.match(r"// (size|output|input|value): ", line)]
 
 
+def in_own_lines(words: str, source: str) -> str:
+    """A sentence that begins with "line N", a line of a task's `source`, with the line of the user's file in
+    its place; other sentences unchanged."""
+    lines = inferred_lines(source)
+    added = len(lines) + 1 if lines else 0
+    return re.sub(r"^line (\d+)", lambda found: f"line {int(found[1]) - added}", words)
+
+
 def launch_function(tree: CudaSource, path: str) -> Function:
     """Returns the host function of the CUDA source `tree` that launches the kernels: the one called
     `launch_gpu_implementation`, else the only function that launches kernels and takes pointers. Raises
@@ -317,7 +325,9 @@ def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
         if text(function) in ("cudaMemset", "cudaMemcpy") and function is not None and given is not None:
             edits += [inserted(function.end_byte, "Async"), inserted(given.end_byte - 1, ", stream")]
         if text(function) == "cudaDeviceSynchronize" and call.parent is not None:
-            edits.append((call.parent.start_byte, call.parent.end_byte, ""))
+            alone = call.parent.type == "expression_statement"  # else as in CHECK(cudaDeviceSynchronize())
+            gone, left = (call.parent, "") if alone else (call, "cudaSuccess")
+            edits.append((gone.start_byte, gone.end_byte, left))
     return edits
 
 

@@ -11,7 +11,7 @@ from kernelblaster.records.signature import Dtype
 from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks import probe as sizes
 from kernelblaster.tasks.facts import Facts
-from kernelblaster.tasks.module_file import ModuleFile, c_name
+from kernelblaster.tasks.module_file import ModuleFile, parameter_c_names
 from kernelblaster.tasks.module_state import dtype_name
 from kernelblaster.tasks.probe import FreeSize, Shapes, Wishes
 
@@ -124,11 +124,11 @@ class Derivation:
             inputs.append(_tensor(name, "input", dtype_name(value.dtype), dims))
             position += 1
 
-        taken = set(names)
+        taken = {*names, *self._kinds, *self._output_names()}
+        given = [name for name, _, _ in self.primary.parameters]
         parameters = []
-        for index, (name, shape, dtype) in enumerate(self.primary.parameters):
-            safe = c_name(name)
-            safe = f"{safe}_parameter" if safe in taken else safe
+        for index, safe in enumerate(parameter_c_names(given, taken)):
+            _, shape, dtype = self.primary.parameters[index]
             small_shape = self.small.parameters[index][1] if self.small else None
             dims = [
                 self._shared(safe, axis, extent, small_shape[axis] if small_shape else None)
@@ -150,9 +150,8 @@ class Derivation:
         maps (input, axis) to the names of free sizes."""
         seen = [(self._free_extents(shapes, free_names), out) for shapes, out in self._observations()]
         outputs = []
-        several = len(self.primary.outputs) > 1
-        for index, (shape, dtype) in enumerate(self.primary.outputs):
-            name = f"out{index}" if several else "out"
+        for index, name in enumerate(self._output_names()):
+            shape, dtype = self.primary.outputs[index]
             small_shape = self.small.outputs[index][0] if self.small else None
             dims = []
             for axis, extent in enumerate(shape):
@@ -169,6 +168,10 @@ class Derivation:
                     dims.append(self._new(f"{name}_{axis}", "derived"))
             outputs.append(_tensor(name, "output", dtype, dims))
         return outputs
+
+    def _output_names(self) -> list[str]:
+        count = len(self.primary.outputs)
+        return [f"out{index}" for index in range(count)] if count > 1 else ["out"]
 
     def _observations(self) -> list[tuple[Shapes, Shapes]]:
         """Input shapes that the module accepts, each with the shapes of its outputs: the file's own, each

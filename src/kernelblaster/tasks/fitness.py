@@ -47,7 +47,8 @@ class _Check:
         problems += self._kept_state(first)
         if not _equal(first, again):
             problems.append(
-                "random: two runs on the same inputs differ (dropout? end __init__ with self.eval())"
+                "random: two runs on the same inputs differ (dropout? call eval() on the module; in a file, "
+                "end __init__ with self.eval())"
             )
         floating = [o for o in first if o.is_floating_point()]
         if not all(bool(torch.isfinite(o).all()) for o in floating):

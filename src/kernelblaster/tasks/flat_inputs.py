@@ -3,6 +3,7 @@ takes them."""
 
 import ast
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,14 +15,16 @@ from kernelblaster.tasks.module_file import ModuleFile
 
 Path = tuple[Any, ...]
 ADDED = "\n\n# Added to make a task of the file.\n"
+SUPER = re.compile(r"\bsuper\(\s*Model\s*,\s*self\s*\)")
 FLATTENED = "\n\n# Added: the inputs as tensors and numbers, one after the other.\n"
 
 
 def flattened(file: ModuleFile) -> str | None:
     """Returns code to append to a task's file whose inputs are named, or lie in lists or dicts; None if they
     are positional tensors and numbers already. The code defines a Model that takes all tensors and numbers as
-    positional arguments, and calls the file's own Model with them in its own form. It also defines a
-    get_inputs() with such arguments. Raises BadTask for inputs of other types."""
+    positional arguments, and calls the file's own Model with them in its own form; it takes that name, see
+    `with_plain_super`. The code also defines a get_inputs() with such arguments. Raises BadTask for inputs of
+    other types."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         values = file.given_inputs()
     keyed = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
@@ -79,6 +82,12 @@ def unflattened(source: str) -> tuple[str, str | None]:
     positional = "".join(f"{ast.unparse(one)}, " for one in returned.value.args)
     named = ", ".join(f"{one.arg!r}: {ast.unparse(one.value)}" for one in returned.value.keywords)
     return own, f"lambda {leaves}: (({positional}), {{{named}}})"
+
+
+def with_plain_super(source: str) -> str:
+    """The source with `super()` in place of `super(Model, self)`, which looks the class up by its name when
+    it runs: once a class derived from Model has that name, it would find Model itself again."""
+    return SUPER.sub("super()", source)
 
 
 def _is_plain(value: Any) -> bool:

@@ -5,7 +5,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
@@ -27,8 +27,15 @@ from kernelblaster.tasks.shape_rules import without_values
 T = TypeVar("T")
 TASK = "kernelblaster_task_"  # and a hash: what a file is called as a module
 REQUIRED = ("Model", "get_inputs", "get_init_inputs")
-RESERVED = {"out", "stream", "int", "float", "double", "bool", "char", "short", "long", "default"}
-RESERVED |= {"auto", "register", "template", "operator", "new", "delete", "const", "signed", "this"}
+KEYWORDS = """
+alignas alignof asm auto bool bitand bitor case catch char compl concept const consteval constexpr
+constinit decltype default delete do double enum explicit export extern float friend goto inline int long
+mutable namespace new noexcept nullptr operator private protected public register requires short signed
+sizeof static struct switch template this throw typedef typeid typename union unsigned using virtual void
+volatile xor
+"""
+# Python names that an argument of the launch function cannot have.
+RESERVED = {"out", "stream", *KEYWORDS.split()}
 
 
 @dataclass(frozen=True)
@@ -233,8 +240,24 @@ class ModuleFile:
 
 def c_name(name: str) -> str:
     """Returns a Python name, dotted or not, as a C identifier: characters other than ASCII letters, digits
-    and underscores become underscores."""
-    return re.sub(r"\W", "_", name, flags=re.ASCII)
+    and underscores become underscores, and one that begins with a digit gets an underscore before it, such as
+    `_0_weight` for the `0.weight` of an nn.Sequential."""
+    safe = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return f"_{safe}" if safe[:1].isdigit() else safe
+
+
+def parameter_c_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Returns the names of parameters and buffers as C identifiers that differ from each other, from those in
+    `taken` and from C++'s keywords: one that would not gets `_parameter` at its end."""
+    used = {*taken, *RESERVED}
+    made = []
+    for name in names:
+        safe = c_name(name)
+        while safe in used:
+            safe = f"{safe}_parameter"
+        used.add(safe)
+        made.append(safe)
+    return made
 
 
 def is_task(module: types.ModuleType | None) -> bool:

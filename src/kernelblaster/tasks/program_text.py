@@ -2,6 +2,7 @@
 built in any process, without the original code."""
 
 import keyword
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,12 @@ def _hold(module, name, value, kind="parameter"):
     else:
         module.register_buffer(last, value, persistent=kind == "buffer")
 '''
+ONLY = '''
+def _only(name, value, exported):
+    """Refuse another value of an argument than the one that the program was exported with."""
+    if isinstance(value, torch.Tensor) or value != exported:
+        raise TypeError(f"forward() was exported with {name}={exported!r}, and does nothing else")
+'''
 IGNORED = ("_assert", "sym_constrain", "_guards")
 
 
@@ -35,19 +42,24 @@ def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) 
     """Writes an exported program as a Python text with Model, get_inputs() and get_init_inputs() that
     computes the same. `inputs` are example values of its tensor inputs, in order; `title` stands in the
     text's docstring. Parameters and inputs are drawn at random to resemble the given ones; constants and
-    integer tensors keep their values. Raises BadTask for programs that cannot be written in this way."""
+    integer tensors keep their values. Numbers, strings and None that were given by name may be given so
+    again, with the same value. Raises BadTask for programs that cannot be written so."""
     held = _held(program)
     extents = sorted({extent for _, value, _ in held for extent in value.shape if extent > 1})
     lines = [f"        _hold(self, {name!r}, {_kept(value, kind)})" for name, value, kind in held]
     names, body = _Forward(program).written()
+    fixed = _fixed(program, names)
+    taken = [*names, *(["*"] if fixed else []), *(f"{name}={value!r}" for name, value in fixed.items())]
+    checks = "".join(f"        _only({name!r}, {name}, {value!r})\n" for name, value in fixed.items())
     values = [drawn(value, extents) for value in inputs]
     helpers = HOLD + (LIKE if "_like(" in "".join(lines + values) else "")
     helpers += DECODED if "_decoded(" in "".join(lines) else ""
+    helpers += ONLY if fixed else ""
     return (
         f'"""{comment(title).replace(chr(34), "")}, as torch.export wrote it down."""\n\nimport operator\n\n'
         f"import torch\n\n{helpers}\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
         "        super().__init__()\n" + "".join(f"{line}\n" for line in lines) + "\n"
-        f"    def forward(self, {', '.join(names)}):\n{body}\n\n"
+        f"    def forward(self, {', '.join(taken)}):\n{checks}{body}\n\n"
         f"def get_inputs():\n    return [{', '.join(values)}]\n\n\ndef get_init_inputs():\n    return []\n"
     )
 
@@ -77,6 +89,27 @@ def _held(program: ExportedProgram) -> list[tuple[str, torch.Tensor, str]]:
     return [(name, value, kind) for name, (value, kind) in held.items()]
 
 
+def _fixed(program: ExportedProgram, names: Sequence[str]) -> dict[str, Any]:
+    """The arguments that are no tensors and were given by name, with their values; without those called like
+    one of the inputs (`names`)."""
+    given = [spec.arg for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    structure = program.call_spec.in_spec
+    if structure is None or structure.num_leaves != len(given):
+        return {}
+    _, named = pytree.tree_unflatten(given, structure)
+    constants = {name: one.value for name, one in named.items() if isinstance(one, ConstantArgument)}
+    return {
+        name: value
+        for name, value in constants.items()
+        if name not in (*names, "self", "torch", "operator") and _is_finite(value)
+    }
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether `repr` writes the value as Python reads it: not of inf and nan."""
+    return not isinstance(value, float) or math.isfinite(value)
+
+
 class _Forward:
     """Writes an exported graph as the statements of forward(). `_names` maps graph nodes to variable
     names, `_device` is the expression for the device of new tensors."""
@@ -104,9 +137,8 @@ class _Forward:
                 continue
             if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 raise BadTask(f"the program keeps {spec.target}, which is no tensor.")
-            call = "get_parameter" if spec.kind == InputKind.PARAMETER else "get_buffer"
-            if node.users:
-                lines.append(f"{name} = self.{call}({spec.target!r})")
+            if node.users:  # get_parameter() would refuse what stands for one while the module is traced
+                lines.append(f"{name} = operator.attrgetter({spec.target!r})(self)")
         self._device = f"{inputs[0]}.device" if inputs else "None"
         for node in self._program.graph.nodes:
             if node.op == "call_function" and not _is_ignored(node):

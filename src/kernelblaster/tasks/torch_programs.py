@@ -3,7 +3,7 @@ source of a task file."""
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from kernelblaster.records import Task
 from kernelblaster.tasks.catalog import load_source
 from kernelblaster.tasks.failures import READS
 from kernelblaster.tasks.program_text import program_source
+from kernelblaster.tasks.quiet import quiet
+
+WITHOUT_KERNEL = "kernelblaster_original"  # attribute of a class that runs a kernel: the class without it
 
 
 def task_from_module(
@@ -27,10 +30,10 @@ def task_from_module(
     training mode and the types of module and inputs are kept. The task's Model has parameters and buffers of
     the same names and shapes; their values are drawn at random to resemble the module's. Raises BadTask if
     torch.export cannot export the module, or the program cannot be written as a task."""
-    module = getattr(module, "_orig_mod", module)  # of torch.compile
+    module = original_of(module)
     named = name or (module.__name__ if isinstance(module, type) else type(module).__name__)
     instance = _built(module, named)
-    arguments, keywords = call_of(instance, inputs)
+    arguments, keywords = _apart(*call_of(instance, inputs))
     program = _exported(instance, arguments, keywords, named)
     tensors = [leaf for leaf in pytree.tree_leaves((arguments, keywords)) if isinstance(leaf, torch.Tensor)]
     try:
@@ -40,15 +43,46 @@ def task_from_module(
     return load_source(named, source, f"<{named}>")
 
 
+def original_of(module: Any) -> Any:
+    """The module that torch.compile or kb.compile made `module` of. The second shares all state with it, as
+    it is now, and only leaves out the kernel. Any other module, or a class, is returned as it is."""
+    module = getattr(module, "_orig_mod", module)
+    kind = getattr(type(module), WITHOUT_KERNEL, None)
+    if kind is None:
+        return module
+    plain = object.__new__(kind)
+    plain.__dict__ = module.__dict__
+    return plain
+
+
 def call_of(
     module: torch.nn.Module, inputs: Sequence[Any] | Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of a call of the module with these example inputs, as (positional ones, named
-    ones). Named ones are in the order of forward()'s parameters, whatever their order in the dict."""
+    ones). Named ones are in the order of forward()'s parameters, whatever their order in the dict. Raises
+    BadTask if `inputs` is a tensor instead of a list of tensors."""
+    if isinstance(inputs, torch.Tensor) or not isinstance(inputs, Mapping | Iterable):
+        raise BadTask("example inputs are a list, or a dict by name: inputs=[x], not inputs=x.")
     if not isinstance(inputs, Mapping):
         return tuple(inputs), {}
     order = {name: at for at, name in enumerate(inspect.signature(module.forward).parameters)}
     return (), dict(sorted(inputs.items(), key=lambda one: order.get(one[0], len(order))))
+
+
+def _apart(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call, with copies of tensors that are given more than once, which torch.export would
+    take for one input: attention(x, x, x)."""
+    seen: set[int] = set()
+
+    def one(tensor: torch.Tensor) -> torch.Tensor:
+        again = id(tensor) in seen
+        seen.add(id(tensor))
+        return tensor.detach().clone() if again else tensor
+
+    copied: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map_only(
+        torch.Tensor, one, (arguments, named)
+    )
+    return copied
 
 
 def exported_code(module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
@@ -88,7 +122,8 @@ def _built(module: torch.nn.Module | type, name: str) -> torch.nn.Module:
     if isinstance(module, torch.nn.Module):
         return module
     if not (isinstance(module, type) and issubclass(module, torch.nn.Module)):
-        raise BadTask(f"{name}: is not a torch.nn.Module.")
+        what = "; call it in the forward() of one" if callable(module) else ""
+        raise BadTask(f"{name}: is not a torch.nn.Module{what}.")
     try:
         return module()
     except TypeError as error:
@@ -116,9 +151,9 @@ def _exported(
 
 
 def _attempt(call: Callable[[], ExportedProgram]) -> ExportedProgram:
-    """The result of `call`, an export, run without gradients and with warnings hidden; its exceptions pass
-    through."""
-    with warnings.catch_warnings(), torch.no_grad():
+    """The result of `call`, an export, run without gradients and with all that it prints, logs and warns of
+    hidden; its exceptions pass through."""
+    with warnings.catch_warnings(), torch.no_grad(), quiet():
         warnings.simplefilter("ignore")
         return call()
 

@@ -18,6 +18,7 @@ from kernelblaster.tasks.row_values import RowValues
 
 POOL = 1 << 18
 PIECE = 1 << 24
+ALONE = 64  # values that stand for a single one
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,12 @@ class ValuePool:
 
 def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePool:
     """Returns a pool with the values of `value`, the example of the input or parameter `tensor` in the file;
-    a random sample of 262,144 of them (POOL) if it has more. `workload` gives the sizes at which the example
-    was made."""
+    a random sample of 262,144 of them (POOL) if it has more. If it is a single floating-point number, the
+    pool has values from half of it to itself, since one value would not show whether a kernel reads it.
+    `workload` gives the sizes at which the example was made."""
     flat = value.reshape(-1)
+    if flat.numel() == 1 and flat.is_floating_point():
+        flat = flat * torch.linspace(0.5, 1, ALONE, device=flat.device, dtype=flat.dtype)
     if flat.numel() > POOL:
         flat = flat[torch.randint(flat.numel(), (POOL,), device=flat.device)]
     triangle = _triangle(value)

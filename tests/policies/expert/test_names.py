@@ -40,3 +40,31 @@ def test_names_do_not_clash(judge: DeviceJudge, tmp_path: Path, techniques: tupl
         plan = next(load_techniques()[technique](plan))
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome
+
+
+SEQUENTIAL = """import torch, torch.nn as nn
+class Model(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(64, 32), nn.LayerNorm(32))
+        self._0_weight = nn.Parameter(torch.rand(32))
+        self.out = nn.Parameter(torch.rand(32))
+        self.register_buffer("union", torch.rand(32))
+        self.named = nn.ParameterDict({"a-b": torch.rand(32), "a_b": torch.rand(32)})
+    def forward(self, template, switch):
+        y = self[1](self[0](template)) * self._0_weight + self.out * switch
+        return y + self.union + self.named["a-b"] - self.named["a_b"] ** 2
+def get_inputs():
+    return [torch.randn(512, 64), 0.5]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_names_that_are_none_in_c_become_such_and_stay_apart(judge: DeviceJudge, tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(SEQUENTIAL)
+    task = load_task(str(tmp_path / "task.py"))
+    names = [tensor.name for tensor in task.signature.tensors] + [s.name for s in task.signature.sizes]
+    assert len({*names}) == len(names) and all(name.isidentifier() for name in names)
+    assert {"template_", "_0_weight", "_0_weight_parameter", "out_parameter", "union_parameter"} <= {*names}
+    outcome = judge.check(task, Candidate(source=emit(initial_plan(capture(task))))).outcome
+    assert isinstance(outcome, Verification), outcome

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelblaster.api import load_task
+from kernelblaster.errors import BadTask
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Attempt, Target
 from kernelblaster.records import CompileFailed, Evaluation, KernelProfile, Metric, Profile, State
@@ -114,3 +115,15 @@ def test_a_recipe_is_applied_in_turn_and_what_does_not_apply_is_passed_over(
 def test_a_recipe_of_which_nothing_applies_gives_nothing(policy: ExpertPolicy, first: Attempt) -> None:
     kernel = first.form.kernels[0].name
     assert list(policy.moves(first, "rows_in_registers + transposed_staging", target(kernel))) == []
+
+
+def test_a_random_module_is_called_random(policy: ExpertPolicy, tmp_path: Path) -> None:
+    forward = "return torch.relu(torch.nn.functional.dropout(x @ w))"
+    (tmp_path / "task.py").write_text(
+        TASK.replace("return (torch.relu(torch.relu(x)) @ w).sum(dim=1)", forward)
+    )
+    task = load_task(str(tmp_path / "task.py"))
+    with pytest.raises(
+        BadTask, match=r"unfit to be scored: random: .* \(dropout\? call eval\(\) on the module"
+    ):
+        policy.initial(task)

@@ -4,6 +4,8 @@ and with final states; what is not covered is named."""
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from kernelblaster.api import load_task
 from kernelblaster.judge.judge import DeviceJudge
@@ -16,6 +18,7 @@ from kernelblaster.policies.expert.schedules.recurrences import StepByWarps, Ste
 from kernelblaster.policies.expert.simplify import simplify
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.records import Candidate, Task, Verification
+from kernelblaster.tasks.torch_programs import task_from_module
 
 SOURCE = """import torch, torch.nn as nn
 batch, length, features, hidden = 8, 12, 24, 40
@@ -86,3 +89,11 @@ def test_projections_are_named(tmp_path: Path) -> None:
     parts = "self.cell = nn.LSTM(features, hidden, proj_size=3)", "return self.cell(x)[0]"
     with pytest.raises(UncoveredOperators, match=r"lstm\.input with projections"):
         initial_plan(capture(task_of(tmp_path, parts)))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_layer_at_hand_is_one_operator(kind: type[nn.Module]) -> None:
+    layer = kind(24, 16, batch_first=True)
+    task = task_from_module(layer.eval(), [torch.randn(8, 12, 24)])
+    plan = initial_plan(simplify(capture(task)))
+    assert sum(isinstance(kernel.schedule, StepPerLaunch) for kernel in plan.kernels) == 1

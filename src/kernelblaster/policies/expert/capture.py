@@ -40,7 +40,7 @@ from kernelblaster.policies.expert.window_extents import WindowCount, window_cou
 from kernelblaster.records import Scalar, Signature, Task, Workload
 from kernelblaster.tasks.device_redirect import DeviceRedirect
 from kernelblaster.tasks.foreign import kept_going
-from kernelblaster.tasks.module_file import ModuleFile, c_name
+from kernelblaster.tasks.module_file import ModuleFile
 from kernelblaster.tasks.module_state import cast, cast_of, convert, dtype_name, state_of
 from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.quiet import quiet
@@ -160,13 +160,10 @@ def _traced(file: ModuleFile, task: Task, workload: Workload, place: int, *, met
 def _names(signature: Signature, module: torch.nn.Module, inputs: list[Any]) -> dict[str, torch.Tensor]:
     """The module's input tensors (among `inputs`), parameters and buffers by their names in the task's
     signature."""
-    given = {t.name for t in signature.parameters}
     tensors = (value for value in inputs if isinstance(value, torch.Tensor))
     names = dict(zip((t.name for t in signature.input_tensors), tensors, strict=True))
-    for name, tensor in state_of(module).items():
-        safe = c_name(name)
-        names[safe if safe in given else f"{safe}_parameter"] = tensor
-    return names
+    state = state_of(module).values()  # in the signature's order
+    return names | dict(zip((t.name for t in signature.parameters), state, strict=True))
 
 
 class _Reader:

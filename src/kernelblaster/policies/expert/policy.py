@@ -8,8 +8,10 @@ from itertools import count, dropwhile, islice
 from typing import NamedTuple
 
 from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.errors import BadTask
 from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
+from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.learning import ExpertLearning
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
@@ -81,7 +83,11 @@ class ExpertPolicy(ExpertLearning):
         self._proposed.clear()
         if task.kind == "cuda":
             return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
-        plan = initial_plan(capture(task))
+        try:
+            plan = initial_plan(capture(task))
+        except UncoveredOperators:
+            _check_fit(task)  # says more than the names of the operators that draw random numbers
+            raise
         return Attempt(Candidate(source=emit(plan), origin="expert: initial"), plan)
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
@@ -192,3 +198,12 @@ class _Written:
                     return
                 self._known.append(more)
             yield self._known[place]
+
+
+def _check_fit(task: Task) -> None:
+    """Raise BadTask if the task is unfit to be scored."""
+    from kernelblaster.tasks.fitness import fitness_of
+
+    fitness = fitness_of(task)
+    if not fitness.fit:
+        raise BadTask(f"{task.name}: unfit to be scored: {'; '.join(fitness.problems)}")

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -285,7 +286,9 @@ class _PlainNumbers(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name in RECURRENCES and type(func).__name__ == "builtin_function_or_method":
+        if isinstance(func, torch._ops.OpOverload):  # as torch.export writes it: torch.ops.aten.lstm.input
+            name = name.removesuffix(".input")
+        if name in RECURRENCES and not isinstance(func, FunctionType):
             return self._recurrence(name, args)
         if name in ("tensor", "as_tensor") and len(args) == 1 and _is_number(args[0]):
             dtype = kwargs.get("dtype") or _type_of(pytree.tree_leaves(args[0]))
