@@ -226,3 +226,30 @@ def test_truncated_texts_are_refused(machine: Machine, text: str, cut: int) -> N
     body = text[: text.index(".entry") + cut]
     with pytest.raises(BadPtx, match="PTX line"):
         machine.load(body)
+
+
+def test_lanes_wait_for_each_other_at_a_join_before_its_branch(machine: Machine) -> None:
+    """Compilers put the join of a loop before its body: lanes that skip the body are there first."""
+    module = machine.load(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 k_out)\n{\n"
+        ".reg .pred %p<4>;\n.reg .b32 %r<6>;\n.reg .b64 %rd<4>;\nld.param.u64 %rd1, [k_out];\n"
+        "mov.u32 %r1, %tid.x;\nmov.u32 %r2, 0;\nbra.uni BODY;\nJOIN:\nsetp.ne.s32 %p1, %r2, 0;\n"
+        "vote.sync.ballot.b32 %r3, %p1, -1;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\n"
+        "st.global.u32 [%rd3], %r3;\nret;\nBODY:\nsetp.gt.u32 %p2, %r1, 15;\n@%p2 bra JOIN;\n"
+        "mov.u32 %r2, 7;\nbra.uni JOIN;\n}\n"
+    )
+    out = torch.zeros(32, dtype=torch.int32)
+    machine.allow(out.data_ptr(), 128, "out")
+    report = module.launch("k", (1, 1, 1), (32, 1, 1), [struct.pack("Q", out.data_ptr())])
+    assert not report.findings
+    assert out.tolist() == [0xFFFF] * 32
+
+
+def test_lanes_that_never_come_to_a_vote_are_told(machine: Machine) -> None:
+    module = machine.load(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n.reg .pred %p<3>;\n"
+        ".reg .b32 %r<4>;\nmov.u32 %r1, %tid.x;\nsetp.gt.u32 %p1, %r1, 15;\n@%p1 bra OTHER;\n"
+        "vote.sync.ballot.b32 %r2, %p1, -1;\nret;\nOTHER:\nvote.sync.ballot.b32 %r3, %p1, -1;\nret;\n}\n"
+    )
+    report = module.launch("k", (1, 1, 1), (32, 1, 1), [])
+    assert {finding.kind for finding in report.findings} == {"divergent-warp-sync"}

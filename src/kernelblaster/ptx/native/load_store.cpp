@@ -14,13 +14,42 @@ void unpack(const T* values, int k, D* d) {
   for (int l = 0; l < kLanes; ++l) d[l] = (D)values[l * n + k];
 }
 
+// Vectors of 8 or 16 bytes are read and written at once, as hardware does: look-back scans hand over a value with its state
+// in one of them, and blocks of a launch run side by side here, too.
+using Sixteen = uint64_t __attribute__((vector_size(16)));
+
+void copy_at_once(void* to, const void* from, size_t bytes) {
+  if (bytes == 16 && !(((uint64_t)to | (uint64_t)from) & 15)) *(volatile Sixteen*)to = *(const volatile Sixteen*)from;
+  else if (bytes == 8) *(volatile uint64_t*)to = *(const volatile uint64_t*)from;
+  else memcpy(to, from, bytes);
+}
+template <typename T, typename D>
+void load_vectors(Warp& w, const Inst& i, const Access& a) {
+  const int n = i.flag[4];
+  each_lane(a.lanes, [&](int l) {
+    alignas(16) T values[8];
+    copy_at_once(values, (const void*)a.at[l], n * sizeof(T));
+    for (int k = 0; k < n; ++k)
+      if (i.src[k] >= 0) lanes_of<D>(w.reg(i.src[k]))[l] = (D)values[k];
+  });
+}
+template <typename T, typename D>
+void store_vectors(Warp& w, const Inst& i, const Access& a) {
+  const int n = i.flag[4];
+  each_lane(a.lanes, [&](int l) {
+    alignas(16) T values[8];
+    for (int k = 0; k < n; ++k) values[k] = (T)lanes_of<D>(w.reg(i.src[k]))[l];
+    copy_at_once((void*)a.at[l], values, n * sizeof(T));
+  });
+}
+
 // What a strong load returns where it may be an older value.
 template <typename T, typename D>
 void recall_lanes(Warp& w, const Inst& i, const Access& a) {
   const int n = i.flag[4];
   each_lane(a.lanes, [&](int l) {
-    T values[8];
-    memcpy(values, (const void*)a.at[l], n * sizeof(T));
+    alignas(16) T values[8];
+    copy_at_once(values, (const void*)a.at[l], n * sizeof(T));
     if (!recall(w, a, l, a.at[l], values, n * sizeof(T))) return;
     for (int k = 0; k < n; ++k)
       if (i.src[k] >= 0) lanes_of<D>(w.reg(i.src[k]))[l] = (D)values[k];
@@ -32,7 +61,11 @@ void load(Warp& w, const Inst& i) {
   reach(w, i, Effect::Load, [](Warp& w, const Inst& i, const Access& a) {
     int n = i.flag[4];
     T values[4 * kLanes];
-    bool block = n <= 4 && a.contiguous(n * sizeof(T));
+    if (n > 1 && a.strong) {
+      load_vectors<T, D>(w, i, a);
+      n = 0;
+    }
+    bool block = n && n <= 4 && a.contiguous(n * sizeof(T));
     if (block) memcpy(values, (const void*)a.at[0], n * kLanes * sizeof(T));
     for (int k = 0; k < n; ++k) {
       if (i.src[k] < 0) continue;
@@ -69,6 +102,10 @@ void store(Warp& w, const Inst& i) {
     int n = i.flag[4];
     if (a.strong && a.space != Space::Local && remembers(w))
       each_lane(a.lanes, [&](int l) { overwrite(w, a, l, a.at[l], (const void*)a.at[l], n * sizeof(T)); });
+    if (n > 1 && a.strong) {
+      store_vectors<T, D>(w, i, a);
+      n = 0;
+    }
     for (int k = 0; k < n; ++k) {
       const D* s = lanes_of<D>(w.reg(i.src[k]));
       uint64_t skip = k * sizeof(T);
