@@ -112,11 +112,10 @@ def written_box(
     return Box(workload, chosen, split)
 
 
-def rows_box(
-    signature: Signature, box: Box, rows: torch.Tensor, most: int, rng: Random
-) -> Box:
+def rows_box(signature: Signature, box: Box, rows: torch.Tensor, most: int, rng: Random) -> Box:
     """A box like `box`, but with other indices along its `split`: as many pieces of neighbours in `rows` (the
-    indices that may be taken) as there are, at most `most`, drawn by `rng`. Fewer if it would read too much."""
+    indices that may be taken) as there are, at most `most`, drawn by `rng`. Fewer if they would read more
+    than 8 million (MOST_READ) input elements."""
     split = box.split
     if split is None or not len(rows):
         return box

@@ -17,14 +17,14 @@ from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, De
 from kernelblaster.devices.emulated import EmulatedRunner
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
-from kernelblaster.judge.boxes import Box, drawn_box
+from kernelblaster.judge.boxes import Box, drawn_box, rows_box
 from kernelblaster.judge.case import Case
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.large_call import CallCoverage, LargeCall, LargeTask, TooMuchWorkError
 from kernelblaster.judge.layout import lay_out, slot_bytes
 from kernelblaster.judge.modelled import primary_scalars
 from kernelblaster.judge.prepare import Prepared
-from kernelblaster.judge.slab_cases import slab_cases
+from kernelblaster.judge.slab_cases import KINDS, slab_cases
 from kernelblaster.judge.stop import Failure, Stop, failure
 from kernelblaster.judge.under_test import one_thread
 from kernelblaster.ptx.machine import ACCESS_WORK, Draws, NotEmulated
