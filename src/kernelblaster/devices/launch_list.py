@@ -33,6 +33,14 @@ _QUESTION = re.compile(
 )
 _FORM = {kind: re.compile(form, re.ASCII) for kind, form in _FORMS.items()}
 _KEPT = ("attribute ",)
+_ADDRESSES = {  # which words of an operation are addresses
+    "alloc": (1,),
+    "free": (1,),
+    "fill": (1,),
+    "copy": (1, 3),
+    "upload": (1,),
+    "tensormap": (5,),
+}
 _MESSAGES = ("error", "violation", "ask", "unloadable", "broken")
 
 
@@ -120,7 +128,7 @@ class LaunchList:
                     word = int.from_bytes(data[at : at + 8], "little")
                     data[at : at + 8] = translated(word).to_bytes(8, "little")
                 words[-1] = data.hex()
-            for at in {"fill": (1,), "copy": (1, 3), "upload": (1,), "tensormap": (5,)}.get(words[0], ()):
+            for at in _ADDRESSES.get(words[0], ()):
                 words[at] = str(translated(int(words[at])))
             return " ".join(words)
 

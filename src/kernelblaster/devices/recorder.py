@@ -33,6 +33,7 @@ from kernelblaster.settings import settings
 
 HOST_MEMORY_BYTES = 4 << 30
 START_LIMIT_S = 30.0
+ELSEWHERE_OTHERWISE = "launches something else where it is loaded elsewhere"
 MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
 
 
@@ -158,16 +159,26 @@ class Recorder:
         the same call with all tensors `away` bytes further on. What the two launch must be the same. `seed`
         (64 bits) draws where the stack and the heap begin in their pages. If it takes more than `limit_s`
         seconds, the result has a finding that says so. Raises NoDevice and DeviceLost as `record` does."""
+        done = self._stepped(candidate, (call, moved), f" step {away} {seed} 0", limit_s)
+        if done.finding != ELSEWHERE_OTHERWISE:
+            return done
+        # What functions leave on the stack ends up in the padding of structures: once more without that.
+        return self._stepped(candidate, (call, moved), f" step {away} {seed} 1", limit_s)
+
+    def _stepped(
+        self, candidate: Recordable, calls: tuple[CallToRecord, CallToRecord], how: str, limit_s: float
+    ) -> SteppedCall:
+        """Has the recorder's process step two calls, as `how`, the end of its command line, says."""
         process = self._confining()
         try:
-            _ask(process, candidate, (call, moved), limit_s, f" step {away} {seed}")
+            _ask(process, candidate, calls, limit_s, how)
             _, text, _ = self._answer(process, time.monotonic() + limit_s + MARGIN_S)
         except (OSError, ValueError) as error:
             self.close()
             raise DeviceLost(f"the recorder ended: {error}") from error
         kind, _, rest = text.decode("ascii", "replace").partition(" ")
         if kind == "steps":
-            return _followed(rest, call, moved)
+            return _followed(rest, *calls)
         if kind == "finding":
             offset, _, what = rest.partition(" ")
             where = f"at 0x{int(offset):x} of {OBJECT}"
@@ -270,9 +281,10 @@ def _followed(answer: str, call: CallToRecord, moved: CallToRecord) -> SteppedCa
         mine, other = (parse(text) for text in (lists[: int(size)], lists[int(size) :]))
     except InvalidLaunchList as error:
         return replace(done, finding=f"hands over no launches when it is followed: {error}")
-    if mine.moved(launches_moved(call.arguments, moved.arguments)).does_as(other):
+    scratch = (call.scratch, call.scratch + window.SCRATCH_BYTES, moved.scratch)
+    if mine.moved([*launches_moved(call.arguments, moved.arguments), scratch]).does_as(other):
         return done
-    return replace(done, finding="launches something else where it is loaded elsewhere")
+    return replace(done, finding=ELSEWHERE_OTHERWISE)
 
 
 def _ask(

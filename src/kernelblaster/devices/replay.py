@@ -164,8 +164,10 @@ class ReplayRunner:
         there = _moved(call.arguments, pages)
         if earlier:
             call = replace(call, before=((earlier, call.arguments),))
-        moved = replace(call, arguments=there, before=tuple((n, there) for n, _ in call.before))
         away, seed = pages * window.PAGE, self._rng.getrandbits(63)
+        moved = replace(call, arguments=there, before=tuple((n, there) for n, _ in call.before))
+        stream = call.stream + 16 * self._rng.randint(1, 1 << 20)
+        moved = replace(moved, scratch=call.scratch + away, stream=stream)
         return self._recorder.step(self._candidate, call, moved, away, seed, STEPPING_LIMIT_S)
 
     def _call(self, key: tuple[Argument, ...]) -> CallToRecord:
@@ -173,6 +175,11 @@ class ReplayRunner:
         scratch memory."""
         scratch, at_end = window.draw_scratch(self._rng), self._rng.random() < 0.5
         return CallToRecord(_arguments(key), scratch, at_end, self._stream)
+
+    def _filled(self, call: CallToRecord) -> CallToRecord:
+        """The same call in a process that fills memory from malloc with a random byte, before and after its
+        use, so that nothing can be kept there."""
+        return replace(call, filling=self._rng.randint(1, 255))
 
     def _recorded(self, calls: Sequence[CallToRecord]) -> list[LaunchList]:
         """The launch lists of the calls. Each is recorded three times: alone in a process; after another call
@@ -184,10 +191,11 @@ class ReplayRunner:
         for call in calls:
             other, moved = self._rng.choice(calls).arguments, self._elsewhere(call.arguments)
             times = MANY_TIMES if call is often else SOME_TIMES
-            repeated.append(replace(call, filling=self._rng.randint(1, 255)))
-            repeated.append(replace(call, before=((1, other), (times, call.arguments))))
+            repeated.append(call)
+            repeated.append(replace(self._filled(call), before=((1, other), (times, call.arguments))))
             # At addresses and on a stream that no judge gives, as it may be in use.
-            repeated.append(replace(call, arguments=moved, before=((1, call.arguments),), stream=0))
+            elsewhere = replace(self._filled(call), arguments=moved, before=((1, call.arguments),), stream=0)
+            repeated.append(elsewhere)
         limit_s = min(RECORD_LIMIT_S, self._limit_s)
         if self._recordings_left_s <= 0:
             raise CandidateHung(RECORDINGS_LIMIT_S)

@@ -17,6 +17,7 @@ _DRAWN = random.Random(secrets.randbits(64)).sample(range(0x20, 0x50), 2)
 BEGIN, ELSEWHERE = (BYTES * number for number in _DRAWN)
 PAGE = 2 << 20  # the granularity of device mappings
 TENSORS, SCRATCH, GLOBALS = BEGIN, BEGIN + (5 << 37), BEGIN + (7 << 37)
+SCRATCH_BYTES = 1 << 37  # of one call
 MOST_GAP_PAGES = 64
 STARTS = 1 << 17  # pages among which the first mapping begins
 

@@ -119,6 +119,8 @@ class Decoder {
                                  Does::kAnd, Does::kAdd, Does::kCompute, Does::kCompare};
     out_.does = kinds[which & 7];
     out_.bitwise = which == 1 || which == 4 || which == 6;
+    out_.low_alone = which != 2 && which != 3;
+    out_.subtracts = which == 5;
     out_.reads_flags = which == 2 || which == 3;
     out_.sets_flags = true;
     if (out_.same && (which == 6 || which == 5 || which == 3)) out_.does = Does::kMove, out_.reads_target = false, out_.source = kNone;
@@ -205,7 +207,7 @@ class Decoder {
         return;
       }
       case 0xc2: if (!p_.narrow) move(), in_.number(2); return;
-      case 0xc3: if (!p_.narrow) move(); return;
+      case 0xc3: if (!p_.narrow) move(), out_.returns = true; return;
       case 0xc9: if (!p_.narrow) move(), out_.also = 1u << 5; return;
       case 0xc6: case 0xc7: { out_.bytes = width(op); ModRm m = modrm(); if (m.mod == 3 && out_.bytes >= 4) out_.writes = m.rm; in_.number(out_.bytes == 8 ? 4 : out_.bytes); move(); return; }
       case 0xe0: case 0xe1: case 0xe2: case 0xe3: out_.source = 1; out_.does = Does::kCompute; out_.reads_flags = op < 0xe2; in_.number(1); return;
@@ -257,6 +259,8 @@ class Decoder {
     target_rm(m);
     if (which < 2) immediate(out_.bytes == 8 ? 4 : out_.bytes), test();
     else out_.does = Does::kCompute;
+    out_.low_alone = which == 2 || which == 3;   // not, neg
+    out_.sets_flags = which == 3 || which < 2;
     if (which >= 4) out_.also = which >= 6 ? 1u | 1u << 2 : 1u;
     if (which >= 6 && out_.bytes == 1) out_.also = 1u;
   }

@@ -40,6 +40,9 @@ struct Instruction {
   bool conditional = false;  // cmov: may leave its target as it is
   bool repeats = false, loads = false, stores = false;   // of kString: as often as rcx says, from rsi, to rdi
   bool reads_flags = false, sets_flags = false;   // sets_flags: all of them that are ever read, by the operands named here
+  bool subtracts = false;    // of kAdd
+  bool returns = false;
+  bool low_alone = false;    // the lowest byte of the result depends on the lowest bytes of the operands alone
   bool asks_equality = false;   // of the flags, it reads zero alone
   int writes = kNone;        // a general register of which it writes every bit (4 or 8 bytes)
   // The memory operand: [segment + base + index * scale + displacement].

@@ -49,6 +49,7 @@ class Arguments {
     switch (kind) {
       case 'p': return sides_.kind(word) == Kind::kOther ? kAsNumber : "";
       case 'n': return number(word) ? "" : kAsNumber;
+      case 'F': return word.a == sides_.a.says.files[0] || word.a == sides_.a.says.files[1] ? "" : kNotFollowed;
       case 'i': return number(word, 4) ? "" : kAsNumber;
       case 't': return text(word, kLongestText);
       case 'u': return number(next) ? text(word, std::min(next.a, kLongestText)) : kAsNumber;
@@ -87,7 +88,8 @@ class Arguments {
   // A std::string: where its text is, and how long that is.
   std::string object(Word at) const {
     if (sides_.kind(at) == Kind::kOther) return kAsNumber;
-    Word bytes = sides_.memory({at.a + 8, at.b + 8});
+    Word bytes = sides_.memory({at.a + 8, at.b + 8}), text = sides_.memory(at), most = sides_.memory({at.a + 16, at.b + 16});
+    if (text.a != at.a + 16 && !number(most)) return kReads;   // how much room there is
     return number(bytes) ? memory(sides_.memory(at), bytes.a) : kReads;
   }
 
@@ -114,6 +116,8 @@ class Arguments {
   std::string printed(Word format, bool list) {
     std::string what = text(format, kLongestText);
     if (!what.empty()) return what;
+    const Word into = general(0);   // not what it reads
+    if (into.a <= format.a && format.a - into.a < kLongestText && general_ > 1) return kNotFollowed;
     if (list) list_ = general(general_);
     for (uint64_t at = format.a;;) {
       char c = 0;
@@ -128,7 +132,7 @@ class Arguments {
   std::string conversion(uint64_t& at) {
     char c = 0;
     uint64_t precision = kLongestText;
-    bool precise = false, wide = false;
+    bool precise = false, wide = false, wide_text = false;
     while (next(at, c) && c && strchr("-+ #0'123456789.*hljzt", c)) {
       if (c == '.') precise = true, precision = 0;
       else if (c == '*') {
@@ -137,12 +141,14 @@ class Arguments {
         if (precise) precision = (int32_t)given.a < 0 ? kLongestText : cut(given.a, 4);
       } else if (precise && c >= '0' && c <= '9') precision = precision * 10 + (uint64_t)(c - '0');
       wide |= strchr("ljzt", c) != nullptr;
+      wide_text |= c == 'l';
     }
     switch (c) {
-      case '%': case 'm': return "";
+      case '%': return "";
       case 'd': case 'i': case 'o': case 'u': case 'x': case 'X': case 'c': return number(value(false), wide ? 8 : 4) ? "" : kPrints;
       case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': case 'a': case 'A': return number(value(true)) ? "" : kPrints;
-      case 's': return text(value(false), precise ? std::min(precision, kLongestText - 1) : kLongestText);
+      case 's': return wide_text || (precise && precision >= kLongestText && precision != kLongestText) ? kNotFollowed
+                                                                                       : text(value(false), precise ? precision : kLongestText);
       case 'p': return number(value(false)) ? "" : kPrints;
       default: return kNotFollowed;
     }

@@ -7,12 +7,13 @@
 //   first on standard output:    ready GAPS\n, where GAPS says what of the sandbox is not to be had here
 //   answer on standard output:   for each job, in order: STATUS BYTES SECONDS\n (of a processor) and the list. STATUS is what waitpid told, or
 //                                "late" where the limit had passed, or "skipped" where another one did not end well.
-//   to step a call (stepping.h): BYTES LIMIT_S 2 step AWAY SEED\n and the same text, with two jobs that differ in where their tensors
+//   to step a call (stepping.h): BYTES LIMIT_S 2 step AWAY SEED CLEAR\n and the same text, with two jobs that differ in where their tensors
 //                                are, by AWAY bytes; the answer is: step BYTES 0\n and a line of step(). If that is "steps N", there
 //                                follow the bytes of the first list, \n, and both lists.
 // Common lines: folder PATH / object NAME / memory BYTES / gpu MEMORY NAME / attribute NUMBER VALUE / window BEGIN BYTES / elsewhere BEGIN BYTES /
 // kernel NAME REGISTERS SHARED LOCAL CONSTANT THREADS (OFFSET BYTES)... / global NAME ADDRESS BYTES / fact VALUE QUESTION.
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
@@ -126,10 +127,10 @@ using Call = void (*)(void* const*, cudaStream_t);
 struct Drawn {
   bool second;
   uint64_t seed;
-  static constexpr uint64_t kAligned = 128;   // what is asked for on the stack, at most
+  static constexpr uint64_t kAligned = 256;   // what is asked for on the stack, at most
   uint64_t pages = 1 + (seed >> 40) % 97 + 211 * second;                        // between the candidate and what was loaded before
-  uint64_t lowest = second * kAligned * (1 + (seed >> 20) % 31);   // less than a page
-  uint64_t of_stack = (seed & 0xf80) + lowest + 4096 * second * (1 + (seed >> 30) % 14);
+  uint64_t lowest = second * kAligned * (1 + (seed >> 20) % 15);   // less than a page
+  uint64_t of_stack = (seed & 0xf00) + lowest + 4096 * second * (1 + (seed >> 30) % 14);
   uint64_t of_heap = lowest;
   // Of the largest stack, below which the system puts libraries: their addresses would begin with the same byte.
   static uint64_t room(uint64_t seed) { return (2 + (seed >> 50) % 16) << 40; }
@@ -181,9 +182,34 @@ void settle() {
   for (FILE* stream : {stdout, stderr}) setvbuf(stream, nullptr, _IONBF, 0);   // a buffer's fill could count calls
 }
 
+extern "C" char __libc_single_threaded;
+
+// What a process may be in when it makes a call, and what the call must not go by: drawn for each recording.
+struct Surroundings {
+  uint64_t bits = drawn_bits();
+  size_t of_stack = 16 * (bits >> 8 & 255);
+  Surroundings() {
+    __libc_single_threaded = (char)(bits >> 2 & 1);
+#if defined(__x86_64__)
+    if (bits >> 3 & 1) __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);   // denormal numbers count as zero
+#endif
+    volatile char* kept = (char*)malloc(16 + 16 * (bits >> 16 & 255));
+    kept[0] = 0;
+    const int errors[] = {0, EAGAIN, ENOENT, EINTR};
+    errno = errors[bits & 3];
+  }
+  static uint64_t drawn_bits() {
+    uint64_t some = 0;
+    return syscall(SYS_getrandom, &some, sizeof some, 0) == sizeof some ? some : (uint64_t)getpid();
+  }
+};
+
 [[noreturn]] void record(char* text, size_t common_bytes, const std::string& line, size_t bytes, int out, int seconds) {
   Call call = load(text, common_bytes, line, bytes, out, seconds, nullptr);
   settle();
+  const Surroundings drawn;
+  volatile char* room = (char*)__builtin_alloca(16 + drawn.of_stack);
+  room[0] = 0;
   bool keeps = false;
   const std::vector<uint64_t>* before = nullptr;
   size_t alike = 0;   // calls with the same arguments, one after the other
@@ -308,12 +334,6 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
   }
 }
 
-#if __has_attribute(no_stack_protector)
-#define NOT_GUARDED __attribute__((no_stack_protector))
-#else
-#define NOT_GUARDED
-#endif
-
 // Where the system allows no more, one byte of addresses may be alike.
 void limit_stack(uint64_t bytes) {
   rlimit stack{};
@@ -328,7 +348,7 @@ __attribute__((noinline)) void call_stepped(Call call, uint64_t away, uint64_t o
     for (size_t i = 0; i < times; ++i) {
       bool last = i + 1 == times && &values == &request.calls.back().second;
       begin_call(last);
-      if (last) stepping::announce((const void*)call, request.window + away, request.window_bytes, of_heap);
+      if (last) stepping::announce((const void*)call, request.window + away, request.window_bytes, (uint64_t)request.stream, of_heap);
       one_call(call, values);
     }
   stepping::called();
@@ -337,9 +357,7 @@ __attribute__((noinline)) void call_stepped(Call call, uint64_t away, uint64_t o
 }
 
 // One of two processes that are stepped: started anew, so that all of it lies elsewhere.
-// It is not guarded itself: compilers compare the guard also before calls that do not return.
-[[noreturn, gnu::noinline]] NOT_GUARDED void be_one_of_two(uint64_t away, uint64_t seed, int seconds) {
-  stepping::guard_stacks_alike();
+[[noreturn, gnu::noinline]] void be_one_of_two(uint64_t away, uint64_t seed, int seconds) {
   limit_stack(8 << 20);
   const Drawn drawn{away != 0, seed};
   std::vector<char> text;
@@ -357,6 +375,7 @@ __attribute__((noinline)) void call_stepped(Call call, uint64_t away, uint64_t o
   }
   volatile char* room = (char*)__builtin_alloca(((uintptr_t)__builtin_frame_address(0) & 0xffff) + drawn.of_stack + 64);
   room[0] = 0;
+  errno = away ? EAGAIN : ENOENT;
   call_stepped(call, away, drawn.of_heap);
   _exit(0);
 }
@@ -382,7 +401,7 @@ bool read_both(const int (&from)[2], std::string (&into)[2], double deadline) {
 constexpr int kMostStarts = 20;
 
 // Starts two processes, each with a job on its standard input, and has them stepped; what step() says, and the lists.
-std::string step_once(const std::string (&jobs)[2], double deadline, const std::string& seconds, uint64_t away, uint64_t seed) {
+std::string step_once(const std::string (&jobs)[2], double deadline, const std::string& seconds, uint64_t away, uint64_t seed, bool clear) {
   int processes[2] = {-1, -1}, from[2] = {-1, -1};
   for (int i = 0; i < 2; ++i) {
     int file = memfd_create("job", MFD_CLOEXEC), ends[2];
@@ -410,7 +429,7 @@ std::string step_once(const std::string (&jobs)[2], double deadline, const std::
     close(file);
     close(ends[1]);
   }
-  std::string found = stepping::step(processes, deadline), lists[2];
+  std::string found = stepping::step(processes, deadline, clear), lists[2];
   if (found.rfind("steps", 0) == 0) {
     stepping::go_on(processes);
     if (!read_both(from, lists, deadline)) found = "finding 0 does not hand over what it launches:";
@@ -424,7 +443,7 @@ std::string step_once(const std::string (&jobs)[2], double deadline, const std::
   return found;
 }
 
-void serve_stepped(const char* text, size_t bytes, double limit_s, uint64_t away, uint64_t seed) {
+void serve_stepped(const char* text, size_t bytes, double limit_s, uint64_t away, uint64_t seed, bool clear) {
   const char* mark = (const char*)memmem(text, bytes, "\njobs\n", 6);
   if (!mark) _exit(2);
   const char *first = mark + 6, *stop = (const char*)memchr(first, '\n', (size_t)(text + bytes - first));
@@ -434,7 +453,7 @@ void serve_stepped(const char* text, size_t bytes, double limit_s, uint64_t away
   const std::string common(text, (size_t)(first - text)), jobs[2] = {common + std::string(first, stop), common + std::string(second, last)};
   const std::string seconds = std::to_string((int)std::ceil(limit_s) + 1);
   std::string found = stepping::kAgain;
-  for (int i = 0; i < kMostStarts && found == stepping::kAgain; ++i) found = step_once(jobs, now_s() + limit_s, seconds, away, seed);
+  for (int i = 0; i < kMostStarts && found == stepping::kAgain; ++i) found = step_once(jobs, now_s() + limit_s, seconds, away, seed, clear);
   if (found == stepping::kAgain) found = "missing the system loads programs at addresses that are much alike";
   answer("step " + std::to_string(found.size()) + " 0\n");
   answer(found);
@@ -479,11 +498,12 @@ int main(int count, char** words) {
     size_t bytes = 0, count = 0;
     double limit_s = 0;
     unsigned long long away = 0, seed = 0;
-    int words_read = sscanf(line, "%zu %lf %zu step %llu %llu", &bytes, &limit_s, &count, &away, &seed);
+    int clear = 0;
+    int words_read = sscanf(line, "%zu %lf %zu step %llu %llu %d", &bytes, &limit_s, &count, &away, &seed, &clear);
     if (words_read < 3) return 2;
     std::vector<char> text(bytes + 1);
     if (fread(text.data(), 1, bytes, stdin) != bytes) return 2;
-    if (words_read == 5) serve_stepped(text.data(), bytes, limit_s, away, seed);
+    if (words_read == 6) serve_stepped(text.data(), bytes, limit_s, away, seed, clear != 0);
     else serve(text.data(), bytes, limit_s, count);
     std::fill(text.begin(), text.end(), '\0');
   }

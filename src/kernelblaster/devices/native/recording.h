@@ -28,6 +28,7 @@ namespace recording {
 constexpr size_t kMostOperations = 20'000;
 constexpr size_t kMostBytes = 24 << 20;             // of the list
 constexpr uint64_t kPage = 2 << 20;                 // mappings of scratch memory begin at multiples of this
+constexpr uint64_t kScratch = 1ull << 37;           // all of it, as in devices/window.py
 constexpr uint64_t kMark[2] = {0x9d6f3c1ab5e27084, 0x5a0cf1e6d42b8397};  // begins a tensor map that is yet to be encoded
 
 struct Kernel {

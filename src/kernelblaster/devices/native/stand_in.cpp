@@ -314,7 +314,7 @@ cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
   if (!bytes) return cudaSuccess;
   uint64_t span = (bytes + kPage - 1) / kPage * kPage;
   if (!next_scratch) next_scratch = request.scratch;
-  if (bytes > request.device_memory || next_scratch + span + kPage > request.window + request.window_bytes)
+  if (bytes > request.device_memory || next_scratch + span + kPage > request.scratch + kScratch)
     return failed(cudaErrorMemoryAllocation, "cudaMallocAsync: out of memory");
   bool at_end = (allocated++ % 2 == 0) == request.scratch_at_end;
   uint64_t address = next_scratch + (at_end ? (span - bytes) / 256 * 256 : 0);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ struct Named { const char* names; const char* takes; };
 // Names are separated by blanks.
 const Named kFunctions[] = {
     {"free _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t", "p"},
-    {"__cxa_guard_acquire __cxa_guard_release __cxa_guard_abort __cxa_free_exception __tls_get_addr fflush", "p"},
+    {"__cxa_guard_acquire __cxa_guard_release __cxa_guard_abort", "8"}, {"__cxa_free_exception __tls_get_addr", "p"}, {"fflush", "F"},
     {"__cxa_atexit", "ppp"}, {"__errno_location __stack_chk_fail abort", ""}, {"exit", "i"},
     {"malloc _Znwm _Znam __cxa_allocate_exception", "n"}, {"calloc", "nn"}, {"realloc", "pn"},
     {"_ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t", "np"}, {"aligned_alloc", "nnA"}, {"_ZnwmSt11align_val_t _ZnamSt11align_val_t", "nnA"},
@@ -39,11 +40,14 @@ const Named kFunctions[] = {
     {"__strcpy_chk", "ptn"}, {"__strncpy_chk", "pUnn"}, {"__strcat_chk", "ttn"}, {"__strncat_chk", "tUnn"},
     {"strerror", "i"}, {"atof atoi atol atoll perror puts", "t"}, {"strtod strtof", "tp"},
     {"strtol strtoll strtoul strtoull __isoc23_strtol __isoc23_strtoll __isoc23_strtoul __isoc23_strtoull", "tpi"},
-    {"fputc putc _IO_putc", "ip"}, {"putchar", "i"}, {"fputs", "tp"}, {"fwrite", "wnnp"}, {"__assert_fail", "ttit"},
-    {"printf", "%"}, {"__printf_chk", "i%"}, {"fprintf", "p%"}, {"__fprintf_chk", "pi%"}, {"sprintf", "p%"}, {"__sprintf_chk", "pin%"},
-    {"snprintf", "pn%"}, {"__snprintf_chk", "pnin%"}, {"vprintf", "%v"}, {"__vprintf_chk", "i%v"}, {"vfprintf", "p%v"},
-    {"__vfprintf_chk", "pi%v"}, {"vsprintf", "p%v"}, {"__vsprintf_chk", "pin%v"}, {"vsnprintf", "pn%v"}, {"__vsnprintf_chk", "pnin%v"},
-    {"abs", "i"}, {"labs llabs", "n"}, {"div", "ii"}, {"ldiv lldiv", "nn"}, {"__dynamic_cast", "pppn"},
+    {"fputc putc _IO_putc", "iF"}, {"putchar", "i"}, {"fputs", "tF"}, {"fwrite", "wnnF"}, {"__assert_fail", "ttit"},
+    {"printf", "%"}, {"__printf_chk", "i%"}, {"fprintf", "F%"}, {"__fprintf_chk", "Fi%"}, {"sprintf", "p%"}, {"__sprintf_chk", "pin%"},
+    {"snprintf", "pn%"}, {"__snprintf_chk", "pnin%"}, {"vprintf", "%v"}, {"__vprintf_chk", "i%v"}, {"vfprintf", "F%v"},
+    {"__vfprintf_chk", "Fi%v"}, {"vsprintf", "p%v"}, {"__vsprintf_chk", "pin%v"}, {"vsnprintf", "pn%v"}, {"__vsnprintf_chk", "pnin%v"},
+    {"abs", "i"}, {"labs llabs", "n"}, {"div", "ii"}, {"ldiv lldiv", "nn"},
+    {"cudaSetDevice cudaSetDeviceFlags", "i"}, {"cudaDeviceGetAttribute cudaFuncSetAttribute", "pii"},
+    {"cudaGetDeviceProperties cudaGetDeviceProperties_v2", "pi"}, {"cuTensorMapEncodeTiled cuTensorMapEncodeIm2col", "pii"},
+    {"cudaOccupancyMaxActiveBlocksPerMultiprocessor", "ppin"}, {"cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "ppini"},
 };
 
 // Functions of floating-point numbers, by the arguments of the one for double; there is one for float, too.
@@ -214,7 +218,7 @@ const void* take_heap(uint64_t bytes) {
 
 }  // namespace
 
-__attribute__((noinline)) void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes, uint64_t of_heap) {
+__attribute__((noinline)) void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes, uint64_t stream, uint64_t of_heap) {
 #if defined(__x86_64__)
   look_around(entry);   // what it needs of the heap is given back before that is taken
   says.entry = (uint64_t)entry;
@@ -229,10 +233,12 @@ __attribute__((noinline)) void announce(const void* entry, uint64_t tensors, uin
   says.regions[4] = around(stack, kStack);
   says.regions[5] = {tensors, tensors, tensors + tensors_bytes};
   says.regions[6] = around(says.loaded, kAround);   // the candidate, and large blocks of memory
+  says.regions[7] = {stream, stream, stream + 1};
+  says.files[0] = (uint64_t)stdout, says.files[1] = (uint64_t)stderr;
   says.regions[3] = around((uint64_t)take_heap(of_heap), kAround);
   asm volatile("int3" : : "D"(&says) : "memory");
 #else
-  (void)entry, (void)tensors, (void)tensors_bytes, (void)of_heap;
+  (void)entry, (void)tensors, (void)tensors_bytes, (void)stream, (void)of_heap;
 #endif
 }
 

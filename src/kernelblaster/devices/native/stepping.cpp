@@ -33,8 +33,11 @@ constexpr uint64_t kMostSteps = 400'000;
 constexpr uint64_t kLowBits = 4096;          // below, addresses are alike in both processes
 constexpr int64_t kNear = 4096;              // of zero: what addresses, and distances between them, may be compared with
 constexpr uint64_t kDirtied = 1024;          // of the stack, by a library function, cleared after it
+constexpr uint64_t kMostBlock = 1ull << 32;
 constexpr uint64_t kMostCleared = 1 << 16, kRedZone = 128;
 constexpr int kStackPointer = 4;
+constexpr int64_t kGuard = 0x28;             // of stacks, beyond the thread's begin
+constexpr char kEarlier[] = "earlier";
 
 double now_s() {
   timespec t;
@@ -43,7 +46,8 @@ double now_s() {
 }
 
 // What is known of a register beyond its value: a distance of two addresses; the lower half of one.
-enum class Mark : uint8_t { kNone, kDistance, kHalf };
+// kDistance: of two addresses; kFarther: with a number added.
+enum class Mark : uint8_t { kNone, kDistance, kFarther, kHalf };
 
 std::string hex(const uint8_t* code, size_t count) {
   std::string text;
@@ -54,16 +58,21 @@ std::string hex(const uint8_t* code, size_t count) {
 
 class Stepper {
  public:
-  Stepper(const int (&processes)[2], double deadline_s) : deadline_s_(deadline_s) {
+  Stepper(const int (&processes)[2], double deadline_s, bool clear) : deadline_s_(deadline_s), clear_(clear) {
     sides_.a.pid = processes[0], sides_.b.pid = processes[1];
   }
 
   std::string run() {
     std::string missing = begin();
     if (missing == kAgain) return missing;
+    if (missing == kEarlier) {
+      found("does not come to the end of an earlier call when it is followed:");
+      return finding_;
+    }
     if (!missing.empty()) return "missing " + missing;
     const uint64_t top = sides_.a.regs.rsp;
     lowest_ = top;
+    caller_ = sides_.memory({top, sides_.b.regs.rsp});
     while (finding_.empty() && died_.empty()) {
       Side &a = sides_.a, &b = sides_.b;
       if (a.regs.rip - a.says.loaded != b.regs.rip - b.says.loaded && (inside(a) || inside(b))) {
@@ -72,7 +81,7 @@ class Stepper {
         if (++steps_ > kMostSteps) found("executes more than " + std::to_string(kMostSteps) + " instructions in one call, too many to be followed:");
         else one();
         if (now_s() > deadline_s_) found("takes too long to be followed:");
-      } else if (a.regs.rsp == top + 8 ? ended() : outside() && left_) {
+      } else if (a.regs.rsp == top + 8 && a.regs.rip == caller_.a && b.regs.rip == caller_.b ? ended() : outside() && left_) {
         return "steps " + std::to_string(steps_);
       }
     }
@@ -97,13 +106,13 @@ class Stepper {
     for (Side* side : sides_.both()) {
       int by = 0;
       while (side->stopped(&by) && by != SIGTRAP) ptrace(PTRACE_CONT, side->pid, nullptr, (void*)(long)by);
+      if (side->ended && side->how.find("code 2") == side->how.npos && side->how.find("traced") == side->how.npos) return kEarlier;
       if (side->ended) return "the process that was to be stepped " + side->how;
       side->read_registers();
       if (!side->read(side->regs.rdi, &side->says, sizeof side->says)) return "memory of the process cannot be read";
       side->imports.resize(std::min<uint64_t>(side->says.count, 1 << 16));
       if (!side->read(side->says.imports, side->imports.data(), side->imports.size() * sizeof(Import))) return "memory of the process cannot be read";
       if (!to(*side, side->says.entry)) return "its first instruction was not reached";
-      forget(*side, false);
     }
     const Side &a = sides_.a, &b = sides_.b;
     if (a.imports.size() != b.imports.size() || a.says.text_end - a.says.text_begin != b.says.text_end - b.says.text_begin)
@@ -118,9 +127,9 @@ class Stepper {
   // Whether no byte of an address is equal in both by chance: libraries, heap, stack, candidate.
   bool differ_in_each_byte() const {
     for (int which : {0, 3, 4, 6}) {
-      const uint64_t differs = sides_.a.says.regions[which].base ^ sides_.b.says.regions[which].base;
+      const uint64_t base = sides_.a.says.regions[which].base, differs = base ^ sides_.b.says.regions[which].base;
       for (uint64_t part : {0xf000ull, 0xff0000ull, 0xff000000ull, 0xff00000000ull})
-        if ((differs & part) == 0) return false;
+        if ((differs & part) == 0 && (base & part) != 0) return false;   // large programs begin at whole pages of 2 MiB
     }
     return true;
   }
@@ -139,14 +148,6 @@ class Stepper {
     side.regs.rip = address;
     side.write_registers();
     return true;
-  }
-  // What a caller leaves in registers that are not arguments, and a function in all that are not its caller's, tells of no
-  // address.
-  static void forget(Side& side, bool returned) {
-    for (int number : {2, 1, 8, 9, 10, 11}) if (!returned || number != 2) side.set_general(number, 0);   // rdx may be a result
-    if (returned) side.set_general(6, 0), side.set_general(7, 0);
-    side.regs.eflags &= ~0x8d5ull;   // carry, parity, adjust, zero, sign, overflow
-    side.write_registers();
   }
   // Both after the call, in called().
   bool ended() {
@@ -200,7 +201,7 @@ class Stepper {
     return it->second;
   }
 
-  bool advance() {
+  bool advance(bool returns = false) {
     for (Side* side : sides_.both())
       if (ptrace(PTRACE_SINGLESTEP, side->pid, nullptr, nullptr) != 0) { died_ = "its process ended"; return false; }
     for (Side* side : sides_.both()) {
@@ -209,6 +210,14 @@ class Stepper {
       if (by != SIGTRAP) { died_ = std::string("its process was stopped by ") + strsignal(by); return false; }
       side->read_registers();
     }
+    if (clear_ && returns) clear_below();
+    return true;
+  }
+
+  // Both, to the next instruction, however often this one is repeated.
+  bool past(const Instruction& it) {
+    for (Side* side : sides_.both())
+      if (!to(*side, side->regs.rip + (uint64_t)it.length)) { died_ = "its process ended"; return false; }
     return true;
   }
 
@@ -240,6 +249,10 @@ class Stepper {
     if (it.has_immediate && !has_source) source = {{cut((uint64_t)it.immediate, it.bytes), cut((uint64_t)it.immediate, it.bytes)}, Kind::kEqual, Mark::kNone};
     if (flags_of_rest_ && it.reads_flags) return found("decides by a part of an address");
     if (flags_of_order_ && it.reads_flags && !it.asks_equality) return found("asks which of two addresses of unlike memory is greater");
+    if (checks_guard(it, target, source)) {
+      if (advance()) flags_of_rest_ = false, flags_of_order_ = true;
+      return;
+    }
     if (reads_rest(it) || makes_rest(it, target, source)) return follow_rest(it, target, source);
     if (it.writes != kNone) rest_[(size_t)it.writes] = false;
     if (it.sets_flags) flags_of_rest_ = flags_of_order_ = false;
@@ -260,7 +273,11 @@ class Stepper {
         if (!equal) return found("computes with an address as with a number");
         break;
       }
-      case Does::kString: if (!moves_string(it)) return; break;
+      case Does::kString:
+        if (!moves_string(it)) return;
+        if (it.repeats && !past(it)) return;
+        if (it.repeats) return;
+        break;
       case Does::kVector: {
         sides_.read_vectors();
         bool equal = !(it.target != kNone && it.reads_target) || sides_.same_vector(it.target, (size_t)it.bytes);
@@ -273,12 +290,15 @@ class Stepper {
     advance();
   }
 
-  // A repeated one is stepped once for each time.
+  // Whether what guards the stack, which is drawn for each process, is compared with itself: only whether it is equal is asked.
+  bool checks_guard(const Instruction& it, const Operand& target, const Operand& source) const {
+    if (!it.of_thread || it.displacement != kGuard || it.base != kNone || it.index != kNone || it.bytes != 8) return false;
+    if (!it.source_is_memory && !it.target_is_memory) return false;
+    bool asks = it.subtracts || it.does == Does::kCompare || (it.bitwise && it.does == Does::kCompute);
+    return asks && target.value.a == source.value.a && target.value.b == source.value.b;
+  }
+
   bool moves_string(const Instruction& it) {
-    const uint64_t at = sides_.a.regs.rip;
-    const bool goes_on = it.repeats && at == repeating_;
-    repeating_ = it.repeats && sides_.a.general(1) > 1 ? at : 0;
-    if (goes_on) return true;
     const Pair times = it.repeats ? general(1) : Pair{1, 1}, from = general(6), to = general(7);
     auto refuse = [&](const char* what) { found(what); return false; };
     if (kind(times) != Kind::kEqual) return refuse("copies as much as an address says");
@@ -305,24 +325,32 @@ class Stepper {
   static bool among_registers(const Instruction& it) {
     return it.bytes >= 4 && it.target != kNone && !it.target_is_xmm && !it.source_is_xmm && !it.memory;
   }
+  static bool asks_low_byte(const Instruction& it, const Operand& target, const Operand& source) {
+    return (it.does == Does::kAnd || it.does == Does::kTest) && source.kind == Kind::kEqual && source.value.a < 256 && low_byte_alike(target);
+  }
   static bool low_byte_alike(const Operand& one) { return (uint8_t)one.value.a == (uint8_t)one.value.b; }
   // Whether the lowest bytes of two registers are combined, and the others with them, which are a part of an address.
   bool makes_rest(const Instruction& it, const Operand& target, const Operand& source) const {
-    if (!it.bitwise || it.same || !among_registers(it)) return false;
-    if (target.kind != Kind::kOther && source.kind != Kind::kOther) return false;
-    if (it.does == Does::kAnd && aligns(it, target, source)) return false;
-    for (const Operand& one : {target, source})
-      if (one.kind == Kind::kAddress || !low_byte_alike(one)) return false;
-    return true;
+    if (!it.low_alone || it.same || !among_registers(it) || it.does == Does::kTest || it.does == Does::kCompare) return false;
+    if (target.kind == Kind::kEqual && source.kind == Kind::kEqual) return false;
+    if (it.does == Does::kAdd) return false;
+    if (it.does == Does::kAnd && (aligns(it, target, source) || target.kind == Kind::kAddress || source.kind == Kind::kAddress)) return false;
+    return low_byte_alike(target) && low_byte_alike(source);
   }
   void follow_rest(const Instruction& it, const Operand& target, const Operand& source) {
     bool moves = it.does == Does::kMove && it.source != kNone && it.also == 0;
-    bool combines = it.bitwise && target.kind != Kind::kAddress && source.kind != Kind::kAddress && low_byte_alike(target) && low_byte_alike(source);
+    bool combines = it.low_alone && low_byte_alike(target) && low_byte_alike(source) && it.does != Does::kTest && it.does != Does::kCompare;
+    if (asks_low_byte(it, target, source) && (it.does == Does::kTest || it.target != kNone) && !it.memory) {
+      if (!advance()) return;
+      if (it.does == Does::kAnd) rest_[(size_t)it.target] = false;
+      flags_of_rest_ = flags_of_order_ = false;
+      return;
+    }
     if (!among_registers(it) || !(moves || combines)) return found("takes a part of an address");
     if (!advance()) return;
     rest_[(size_t)it.target] = true;
     set_mark(it.target, Mark::kNone);
-    if (combines) flags_of_rest_ = true;
+    if (combines && it.sets_flags) flags_of_rest_ = true;
   }
 
   void move(const Instruction& it, Operand source) {
@@ -338,10 +366,26 @@ class Stepper {
       if (!half) return found("takes a part of an address");
       after = Mark::kHalf;
     }
-    if (advance() && it.target != kNone && !it.target_is_xmm) set_mark(it.target, after);
+    const Mark before = it.conditional && it.target != kNone ? mark(it.target) : Mark::kNone;
+    const Pair kept = it.conditional && it.target != kNone ? general(it.target) : Pair{};
+    if (!advance(it.returns) || it.target == kNone || it.target_is_xmm) return;
+    const Pair now = general(it.target);
+    const bool left = it.conditional && (now.a == kept.a || now.b == kept.b);   // or the same was moved
+    set_mark(it.target, left ? (before == after ? after : Mark::kNone) : after);
+  }
+
+  // The distance of two addresses in 32 bits: a number, if they are in one region. Its flags are not: a borrow is rare.
+  bool subtracts_halves(const Instruction& it, const Operand& target, const Operand& source) const {
+    auto half = [&](int number) { return number != kNone && (kind(general(number)) == Kind::kAddress || mark(number) == Mark::kHalf); };
+    return it.subtracts && it.bytes == 4 && !it.memory && target.kind == Kind::kOther && source.kind == Kind::kOther && half(it.target) &&
+           half(it.source) && (uint32_t)(target.value.a - source.value.a) == (uint32_t)(target.value.b - source.value.b);
   }
 
   void add(const Instruction& it, const Operand& target, const Operand& source, Pair at) {
+    if (subtracts_halves(it, target, source)) {
+      if (advance()) flags_of_rest_ = true, set_mark(it.target, Mark::kNone);
+      return;
+    }
     bool distant = target.mark == Mark::kDistance && source.kind == Kind::kEqual && near(source);
     bool apart = target.kind == Kind::kAddress && source.kind == Kind::kAddress;
     if (apart && !sides_.comparable(target.value, source.value)) return found("computes how far unlike memory is apart");
@@ -351,7 +395,7 @@ class Stepper {
     Pair result = it.load_effective ? at : it.target_is_memory ? sides_.memory(at, it.bytes) : general(it.target);
     Kind made = kind(result, it.bytes);
     if (made == Kind::kOther && !(it.target != kNone && (distant || apart))) return found("makes a number of an address");
-    if (it.target != kNone) set_mark(it.target, made == Kind::kOther ? Mark::kDistance : Mark::kNone);
+    if (it.target != kNone) set_mark(it.target, made != Kind::kOther ? Mark::kNone : distant ? Mark::kFarther : Mark::kDistance);
   }
 
   static bool near(const Operand& number) { return (uint64_t)((int64_t)number.value.a + kNear) <= 2 * kNear; }
@@ -382,7 +426,7 @@ class Stepper {
     }
     auto with_number = [](const Operand& x, const Operand& n) {
       // Null, as compilers ask for it (less than 1), or an end (-1): no address is near zero.
-      return n.kind == Kind::kEqual && near(n) && (x.kind == Kind::kAddress || x.mark == Mark::kDistance);
+      return n.kind == Kind::kEqual && near(n) && (x.kind == Kind::kAddress || x.mark == Mark::kDistance || x.mark == Mark::kFarther);
     };
     return with_number(one, other) || with_number(other, one);
   }
@@ -407,8 +451,8 @@ class Stepper {
     Pair back{};
     died_ = "its process ended";
     if (!a.read(a.regs.rsp, &back.a, 8) || !b.read(b.regs.rsp, &back.b, 8)) return false;
-    bool returns = back.a >= a.says.text_begin && back.a < a.says.text_end;
-    left_ = !returns;   // the last call of the function: what follows is the process that makes the calls
+    left_ = back.a == caller_.a && back.b == caller_.b;   // the last call of the function: what follows is the process that makes the calls
+    if (!left_ && (back.a < a.says.text_begin || back.a >= a.says.text_end)) return refuse("has a library function return to another one");
     if (left_) {
       died_.clear();
       return ended();
@@ -424,26 +468,25 @@ class Stepper {
         died_ = "a library function did not return";
         return false;
       }
-      side->clear(side->regs.rsp - kDirtied, side->regs.rsp);
+      if (clear_) side->clear(side->regs.rsp - kDirtied, side->regs.rsp);
     }
     died_.clear();
-    const bool made_of_address = kind(general(2)) == Kind::kOther;
-    for (Side* side : sides_.both()) {
-      if (made_of_address) side->set_general(2, 0);
-      forget(*side, true);
-    }
+    flags_of_rest_ = true;   // whatever it left there
     rest_[0] = false;   // the result
     if (takes.find_first_of("AB") != takes.npos) {
       const Pair at = puts ? sides_.memory(first) : general(0);
-      sides_.blocks.push_back({{at.a, at.a, at.a + room}, {at.b, at.b, at.b + room}});
+      const bool given = puts ? (uint32_t)general(0).a == 0 && (uint32_t)general(0).b == 0 : at.a != 0 && at.b != 0;
+      if (given && room < kMostBlock) sides_.blocks.push_back({{at.a, at.a, at.a + room}, {at.b, at.b, at.b + room}});
     }
     return true;
   }
 
   Sides sides_;
+  Pair caller_;              // where the function returns to
   double deadline_s_;
+  bool clear_;
   uint64_t steps_ = 0, last_ = 0;   // last_: where the latest instruction of the candidate lies in its object
-  uint64_t lowest_ = 0, repeating_ = 0;   // how low the stack was since it was cleared; a repeated instruction at work
+  uint64_t lowest_ = 0;      // how low the stack was since it was cleared
   bool left_ = false;
   std::string finding_, died_;
   std::vector<uint8_t> text_;
@@ -456,7 +499,7 @@ class Stepper {
 
 }  // namespace
 
-std::string step(const int (&processes)[2], double deadline_s) { return Stepper(processes, deadline_s).run(); }
+std::string step(const int (&processes)[2], double deadline_s, bool clear) { return Stepper(processes, deadline_s, clear).run(); }
 void go_on(const int (&processes)[2]) {
   for (int process : processes) ptrace(PTRACE_CONT, process, nullptr, nullptr);
 }
@@ -469,7 +512,7 @@ void be_stepped() {
 #else
 
 namespace stepping {
-std::string step(const int (&)[2], double) { return "missing host code is followed on x86-64 only"; }
+std::string step(const int (&)[2], double, bool) { return "missing host code is followed on x86-64 only"; }
 void go_on(const int (&)[2]) {}
 void be_stepped() {}
 }  // namespace stepping

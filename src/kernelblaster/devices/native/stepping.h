@@ -17,6 +17,7 @@ namespace stepping {
 //   w as the product of the next two    e up to where the next argument points
 //   8 memory of 8 bytes    o of 16 bytes    s a std::string    % a format, with what it prints    v a va_list, after %
 //   A it returns a block of memory that is aligned    B its first argument says where it puts the address of one
+//   F one of the standard streams
 //   * all arguments of a function of CUDA, which are recorded    ! it cannot be followed
 struct Import {
   uint64_t address;
@@ -25,7 +26,7 @@ struct Import {
 
 struct Region { uint64_t base, begin, end; };
 
-constexpr int kRegions = 7;
+constexpr int kRegions = 8;
 
 // What a process says of itself where it waits to be stepped; at the address in rdi.
 struct Announcement {
@@ -34,17 +35,12 @@ struct Announcement {
   uint64_t entry;                  // of the function to be called
   Region regions[kRegions];        // where addresses may point, the same in number and order in every process
   uint64_t imports, count;         // an array of Import, in the same order in every process
+  uint64_t files[2];               // stdout and stderr
 };
 
-// In a function that never returns: what guards stacks, which is drawn for each process, is the same in both.
-inline __attribute__((always_inline)) void guard_stacks_alike() {
-#if defined(__x86_64__)
-  asm volatile("movq %0, %%fs:0x28" : : "r"(0x6b65726e656c0000ull));
-#endif
-}
 // In the stepped process: waits, and makes itself known to the process that steps it. What malloc gives from then on lies
 // `of_heap` bytes further on.
-void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes, uint64_t of_heap);
+void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes, uint64_t stream, uint64_t of_heap);
 // In the stepped process, after the call: waits.
 inline __attribute__((always_inline)) void called() {
 #if defined(__x86_64__)
@@ -57,9 +53,10 @@ void be_stepped();
 constexpr int kNotTraced = 3;
 constexpr char kAgain[] = "again";
 // Steps both processes, which have just been started and called be_stepped(), through one call. Returns a line:
-// "steps N", and then both wait in called(); "finding N WHAT", "missing WHY",
+// "steps N", and then both wait in called(); "finding N WHAT" (N: where in its object), "missing WHY",
 // or kAgain where the system gave them addresses that are too much alike.
-std::string step(const int (&processes)[2], double deadline_s);
+// With `clear`, what functions leave on the stack is cleared, which ends up in the padding of structures.
+std::string step(const int (&processes)[2], double deadline_s, bool clear);
 // Lets processes that wait in called() go on.
 void go_on(const int (&processes)[2]);
 
