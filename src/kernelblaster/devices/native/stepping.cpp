@@ -127,9 +127,9 @@ class Stepper {
   // Whether no byte of an address is equal in both by chance: libraries, heap, stack, candidate.
   bool differ_in_each_byte() const {
     for (int which : {0, 3, 4, 6}) {
-      const uint64_t base = sides_.a.says.regions[which].base, differs = base ^ sides_.b.says.regions[which].base;
-      for (uint64_t part : {0xf000ull, 0xff0000ull, 0xff000000ull, 0xff00000000ull})
-        if ((differs & part) == 0 && (base & part) != 0) return false;   // large programs begin at whole pages of 2 MiB
+      const uint64_t differs = sides_.a.says.regions[which].base ^ sides_.b.says.regions[which].base;
+      for (uint64_t part : {0xe00000ull, 0xff000000ull, 0xff00000000ull})   // below, some systems draw nothing
+        if ((differs & part) == 0) return false;
     }
     return true;
   }
