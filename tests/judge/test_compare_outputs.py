@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from kernelblaster.judge.baseline import ModuleBaseline
-from kernelblaster.judge.case import Case
+from kernelblaster.judge.case import LENIENCE, SORTED, Case
 from kernelblaster.judge.compare_outputs import OutputComparer
 from kernelblaster.judge.layout import lay_out, slot_bytes
 from kernelblaster.judge.operand_rounding import OperandRounding
 from kernelblaster.judge.samples import OutputSample, allowed, share
 from kernelblaster.judge.truth import Truth
 from kernelblaster.tasks.catalog import load_task
+from kernelblaster.tasks.distributions import Distribution
 from kernelblaster.testing.fake_device import FakeDevice
 
 ROWS, COLUMNS, LANES = 24, 4096, 16
@@ -31,12 +32,22 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+SUM = "x.sum(1)"
 NORM = "torch.nn.functional.layer_norm(x, x.shape[1:])"
 AT_MAXIMUM = "(x == x.amax(1, keepdim=True)).float().sum(1)"
 
 
-def sample(folder: Path, result: str, x: torch.Tensor, output: torch.Tensor, *, mixed: bool) -> OutputSample:
-    """The errors of `output` on `x`, for a task whose module returns `result`."""
+def sample(
+    folder: Path,
+    result: str,
+    x: torch.Tensor,
+    output: torch.Tensor,
+    *,
+    kind: Distribution = "written",
+    mixed: bool = False,
+) -> OutputSample:
+    """The errors of `output` on `x`, called values of this `kind`, for a task whose module returns
+    `result`."""
     path = folder / "task.py"
     path.write_text(FILE.format(result=result, rows=ROWS, columns=COLUMNS))
     task = load_task(str(path))
@@ -49,7 +60,7 @@ def sample(folder: Path, result: str, x: torch.Tensor, output: torch.Tensor, *, 
     truth = Truth(task, baseline, arena, Random(1))
     truth.adopt(0, [view])
     comparer = OutputComparer(task, truth, OperandRounding("none", 1.0), mixed=mixed)
-    return comparer.compare(Case(task.primary, "written"), 0, baseline.outputs(layout), [[output]])[0]
+    return comparer.compare(Case(task.primary, kind), 0, baseline.outputs(layout), [[output]])[0]
 
 
 def in_lanes(x: torch.Tensor) -> torch.Tensor:
@@ -90,3 +101,18 @@ def test_what_ties_decide_is_bounded_as_before(tmp_path: Path, ties: int) -> Non
     wrong = torch.ones(ROWS)
     found = [sample(tmp_path, AT_MAXIMUM, x, wrong, mixed=mixed) for mixed in (False, True)]
     assert allowed([found[0]]) == allowed([found[1]]) and share([found[1]]) > 1
+
+
+def test_sorted_rows_may_be_summed_from_left_to_right(tmp_path: Path) -> None:
+    """Their partial sums are hundreds of times the result; values of eight bits are no such matter."""
+    shares = []
+    for seed in range(6):
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(ROWS, COLUMNS, generator=generator).sort(1).values
+        total = torch.zeros(ROWS)
+        for column in x.unbind(1):
+            total += column
+        shares.append(share([sample(tmp_path, SUM, x, total, kind="sorted")]))
+        coarse = x.bfloat16().double().sum(1).float()
+        assert share([sample(tmp_path, SUM, x, coarse, kind="sorted")]) > 1
+    assert max(shares) < 0.7 and max(shares) * SORTED / LENIENCE > 1

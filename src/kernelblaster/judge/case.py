@@ -17,6 +17,9 @@ STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted", "st
 LENIENCE, REPEATED = 3.0, 8  # factor on bounds for rearranged values; repeated ones: extent / REPEATED
 # Level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms.
 SEQUENTIAL = 1536
+# Sorted ones: their partial sums are far larger than the result, and so are the roundings of a sum from left
+# to right, of which many have one direction. At least SORTED, and extent / LONG_SORTED.
+SORTED, LONG_SORTED = 16.0, 1024
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class Case:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):
             return max(LENIENCE, self._longest / REPEATED)
+        if self.distribution == "sorted":
+            return max(SORTED, self._longest / LONG_SORTED)
         return max(LENIENCE, self._longest / SEQUENTIAL) if self.distribution == "level" else LENIENCE
 
     @property
