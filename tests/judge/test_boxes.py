@@ -4,7 +4,7 @@ from random import Random
 
 import torch
 
-from kernelblaster.judge.boxes import drawn_box, places_of, whole_box, written_box
+from kernelblaster.judge.boxes import drawn_box, places_of, rows_box, whole_box, written_box
 from kernelblaster.records import Signature, Size, Tensor, Workload
 
 OUT = Tensor(name="out", dtype="float32", role="output", dims=("rows", "cols"))
@@ -44,3 +44,34 @@ def test_the_neighbourhood_of_what_was_written() -> None:
     assert places == [{"rows": 1000}, {"rows": 7777}]
     rows = written_box(SIGNATURE, LARGE, ("rows",), places).chosen["rows"].tolist()
     assert {1000, 7777} <= set(rows) and len(rows) < 400
+
+
+def test_pieces_are_drawn_from_the_rows_that_may_be_taken() -> None:
+    rows = torch.arange(0, 1 << 20, 3)
+    box = drawn_box(SIGNATURE, LARGE, ("rows",), Random(0))
+    drawn = [rows_box(SIGNATURE, box, rows, 5, Random(seed)) for seed in range(4)]
+    for one in drawn:
+        chosen = one.chosen["rows"]
+        assert bool(torch.isin(chosen, rows).all()) and bool((chosen.diff() > 0).all())
+        slabs = one.slabs(5)
+        assert len(slabs) == 5 and len(chosen) == sum(len(slab.chosen["rows"]) for slab in slabs)
+        assert all(bool((slab.chosen["rows"].diff() == 3).all()) for slab in slabs)  # neighbours in `rows`
+        assert (one.split, one.workload) == (box.split, LARGE)
+    assert len({tuple(one.chosen["rows"].tolist()) for one in drawn}) == 4
+
+
+def test_few_rows_make_fewer_pieces() -> None:
+    box = drawn_box(SIGNATURE, LARGE, ("rows",), Random(0))
+    three = torch.tensor([5, 8, 900])
+    assert rows_box(SIGNATURE, box, three, 30, Random(0)).chosen["rows"].tolist() == [5, 8, 900]
+    assert rows_box(SIGNATURE, box, three[:0], 30, Random(0)) is box
+    whole = whole_box(LARGE)
+    assert rows_box(SIGNATURE, whole, three, 30, Random(0)) is whole
+
+
+def test_long_rows_make_fewer_pieces() -> None:
+    """What a box reads is bounded: a row of an input may be as large as many others together."""
+    long = Workload(name="primary", sizes={"rows": 4096, "cols": 1 << 20})
+    box = drawn_box(SIGNATURE, long, ("rows",), Random(0))
+    taken = rows_box(SIGNATURE, box, torch.arange(4096), 30, Random(0)).chosen["rows"]
+    assert 1 <= len(taken) <= 8

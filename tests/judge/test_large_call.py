@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from kernelblaster.devices.device import Arena, CallReport, Slot
+from kernelblaster.judge.boxes import Box
 from kernelblaster.judge.compare_outputs import OUTPUT_POISONS
 from kernelblaster.judge.large_call import LargeCall
 from kernelblaster.judge.layout import slot_bytes
 from kernelblaster.judge.stop import Stop
 from kernelblaster.ptx.machine import Draws
-from kernelblaster.records import Incorrect, Signature, Tensor, Workload
+from kernelblaster.records import Incorrect, Signature, Size, Tensor, Workload
 
 OUT = Tensor(name="out", role="output", dtype="float16", dims=("rows",))
 SIGNATURE = Signature(inputs=(), parameters=(), outputs=(OUT,), sizes=())
@@ -73,3 +74,26 @@ def test_what_is_left_out_in_turns_is_found() -> None:
         large_call(990, in_turns=True).run(Draws())
     outcome = stopped.value.outcome
     assert isinstance(outcome, Incorrect) and outcome.reason == "unwritten output"
+
+
+def test_rows_are_those_in_which_every_output_was_written() -> None:
+    """Only within the columns of the box, and beside its own rows too."""
+    names = ("rows", "cols")
+    outputs = [
+        Tensor(name=n, role="output", dtype="float32", dims=d) for n, d in (("y", names), ("z", names[:1]))
+    ]
+    sizes = tuple(Size(name=name, kind="free") for name in names)
+    signature = Signature(inputs=(), parameters=(), outputs=tuple(outputs), sizes=sizes)
+    workload = Workload(name="primary", sizes={"rows": 9, "cols": 5})
+    each = slot_bytes(signature, [workload])
+    arena = Arena(torch.zeros(sum(each), dtype=torch.uint8), (Slot(0, each[0]), Slot(each[0], each[1])))
+    known: Any = SimpleNamespace(task=SimpleNamespace(signature=signature))
+    nothing: Any = None
+    call = LargeCall(nothing, known, nothing, arena, workload, random.Random(1))
+    for tensor in outputs:
+        call._layout.raw(tensor).fill_(call._poison)
+    y, z = (call._layout.view(tensor) for tensor in outputs)
+    y[2, 1] = y[4, 3] = y[6] = y[7, 0] = y[8, 3] = 1
+    z[torch.tensor([2, 3, 4, 6, 7])] = 1
+    box = Box(workload, {"rows": torch.tensor([0, 1]), "cols": torch.tensor([1, 3])}, "rows")
+    assert call.written_rows(box).tolist() == [2, 4, 6]

@@ -53,6 +53,19 @@ def test_layouts_differ_from_case_to_case() -> None:
     assert len({pointer.offset for pointer in drawn}) == 2  # at its slot's begin, or at its end
 
 
+def test_a_layout_like_another_differs_by_whole_pages() -> None:
+    workload = Workload(name="odd", sizes={"a": 5, "b": 7})
+    arena = arena_for(workload)
+    rng = random.Random(1)
+    for _ in range(8):
+        one = lay_out(arena, SIGNATURE, workload, rng)
+        other = lay_out(arena, SIGNATURE, workload, rng, like=one)
+        for name, pointer in one.pointers.items():
+            moved = other.pointers[name].address - pointer.address
+            assert moved and moved % PAGE == 0 and other.pointers[name].offset == pointer.offset
+        assert one.guards == other.guards
+
+
 def test_mappings_lie_apart_in_the_window() -> None:
     workload = Workload(name="odd", sizes={"a": 5000, "b": 700})
     arena = arena_for(workload)

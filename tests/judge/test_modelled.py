@@ -14,7 +14,7 @@ from kernelblaster.devices.device_code import PTX
 from kernelblaster.devices.emulated import PAGE, REPEATED_BYTES, EmulatedDevice
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge import size_check
+from kernelblaster.judge import size_check, size_runs
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.large_call import CallCoverage, LargeCall, TooMuchWorkError
 from kernelblaster.judge.modelled import MODEL_ERROR, ModelledTimer, modelled_speedup, total_us
@@ -228,7 +228,8 @@ def test_rows_beyond_sixteen_bits_are_run(device: Numbered) -> None:
 def test_what_takes_too_long_at_the_modelled_size_is_inconclusive(
     device: Numbered, scale_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(size_check, "SAMPLED_WORK", 100)
+    monkeypatch.setattr(size_runs, "SAMPLED_WORK", 100)
+    monkeypatch.setattr(size_runs, "WHOLE_WORK", 100)
     monkeypatch.setattr(size_check, "WHOLE_WORK", 100)
     judge = DeviceJudge(device)
     judge.evaluate(scale_task, Candidate(source=SCALE_TASK))

@@ -3,7 +3,8 @@
 import pytest
 
 from kernelblaster.judge.large_call import CallCoverage
-from kernelblaster.judge.size_check import MORE_WORK, _timed_otherwise, _uncovered
+from kernelblaster.judge.size_check import MORE_WORK, _timed_otherwise
+from kernelblaster.judge.size_runs import uncovered
 from kernelblaster.records import KernelProfile, Metric, Profile
 
 
@@ -25,4 +26,4 @@ def test_more_work_than_was_timed_is_told(factor: float, told: bool) -> None:
 @pytest.mark.parametrize(("covered", "told"), [(0.1, False), (0.098, False), (0.091, True), (0.0, True)])
 def test_blocks_must_write_their_share(covered: float, told: bool) -> None:
     seen = CallCoverage(share=0.1, covered=covered, places=(), work=1)
-    assert (_uncovered(seen) is not None) == told
+    assert (uncovered(seen) is not None) == told

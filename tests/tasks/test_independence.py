@@ -66,3 +66,11 @@ def test_a_part_is_put_where_it_was_taken_from() -> None:
     copy = torch.zeros(5, 6)
     put(copy, "nm", chosen, part)
     assert torch.equal(taken(copy, "nm", chosen), part) and copy.count_nonzero() == 4
+
+
+def test_booleans_that_nobody_wrote_keep_their_bytes() -> None:
+    """PyTorch makes 1 of other bytes than 0 where it copies whole rows."""
+    poison = torch.full((3, 40000), 0xFF, dtype=torch.uint8).view(torch.bool)
+    for chosen in ({"a": torch.tensor([0, 2])}, {"a": torch.tensor([1]), "b": torch.arange(7)}):
+        part = taken(poison, ("a", "b"), chosen)
+        assert part.dtype == torch.bool and bool((part.view(torch.uint8) == 0xFF).all())

@@ -4,7 +4,8 @@ and how strictly outputs are compared there."""
 from dataclasses import dataclass
 from typing import Any
 
-from kernelblaster.records import Workload
+from kernelblaster.records import Tensor, Workload
+from kernelblaster.records.signature import DTYPE_BYTES
 from kernelblaster.tasks.distributions import PLANTED, Distribution
 
 # Long sums in which few terms are not zero, or that are exact in any order: bounds as for short sums.
@@ -17,6 +18,10 @@ STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted", "st
 LENIENCE, REPEATED = 3.0, 8  # factor on bounds for rearranged values; repeated ones: extent / REPEATED
 # Level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms.
 SEQUENTIAL = 1536
+# Sorted ones: their partial sums are far larger than the result, and so are the roundings of a sum from left
+# to right, of which many have one direction. At least SORTED, and extent / LONG_SORTED. But not for 16-bit
+# outputs: their sums are in float32, which is far more precise than what they are rounded to.
+SORTED, LONG_SORTED = 16.0, 1024
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,17 @@ class Case:
         """True if this verification case sets some input elements to NaN or infinity."""
         return self.distribution in PLANTED
 
-    @property
-    def lenience(self) -> float:
-        """The factor by which error bounds are multiplied in this verification case. It is 1 for values like
-        the task file's own. For rearranged values (repeated, sorted, mostly zero) it is at least 3, because
-        these cases are to find gross errors, while a correct kernel that sums in another order must pass."""
+    def lenience(self, tensor: Tensor) -> float:
+        """The factor by which error bounds of the output `tensor` are multiplied in this verification case.
+        It is 1 for values like the task file's own. For rearranged values (repeated, sorted, mostly zero) it
+        is at least 3, because these cases are to find gross errors, while a correct kernel that sums in
+        another order must pass."""
         if self.distribution in STRICT:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):
             return max(LENIENCE, self._longest / REPEATED)
+        if self.distribution == "sorted" and DTYPE_BYTES[tensor.dtype] >= 4:
+            return max(SORTED, self._longest / LONG_SORTED)
         return max(LENIENCE, self._longest / SEQUENTIAL) if self.distribution == "level" else LENIENCE
 
     @property

@@ -91,7 +91,7 @@ class OutputComparer:
             else None
         )
         faint = FAINT_ALONE if seen.pointwise else FAINT
-        lenience = 1.0 if case.distribution in FEW_TERMS and seen.few else case.lenience
+        strict = case.distribution in FEW_TERMS and seen.few
         if demands is not None:
             outputs = [[demanded(o, d) for o, d in zip(one, demands, strict=True)] for one in outputs]
             right = [demanded(o, d) for o, d in zip(right, demands, strict=True)]
@@ -113,6 +113,7 @@ class OutputComparer:
             excuse = self._excuse(case, tensor, exact, own if truth is not None else "no truth")
             if excuse is not None:
                 self.notes.append(f"{case.workload.name}/{case.title}: {excuse}")
+            lenience = 1.0 if strict else case.lenience(tensor)
             coarse = None if self._rounding.products == "none" else own  # at least
             about = (own, None, exact.numel(), excuse is not None, lenience, seen.terms, coarse)
             samples.append(OutputSample(tensor, tuple(comparisons), at_worst, *about))

@@ -11,6 +11,7 @@ tenth of it.
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 
 import torch
 
@@ -20,7 +21,9 @@ from kernelblaster.judge.baseline import Baseline, KernelBaseline
 from kernelblaster.judge.boxes import Box, places_of, written_box
 from kernelblaster.judge.case import Case
 from kernelblaster.judge.compare_outputs import OUTPUT_POISONS, OutputComparer
-from kernelblaster.judge.layout import lay_out, slot_bytes
+from kernelblaster.judge.doubts import Doubt, above_bound
+from kernelblaster.judge.large_values import fill_large
+from kernelblaster.judge.layout import Layout, lay_out, slot_bytes
 from kernelblaster.judge.operand_rounding import OperandRounding
 from kernelblaster.judge.samples import FAR, share
 from kernelblaster.judge.stop import Stop, stop_on_report
@@ -28,14 +31,14 @@ from kernelblaster.judge.truth import Truth
 from kernelblaster.ptx.machine import ACCESS_WORK, Draws
 from kernelblaster.records import Incorrect, Task, Tensor, Workload
 from kernelblaster.tasks.independence import put, taken
-from kernelblaster.tasks.values import ValuePool, fill
+from kernelblaster.tasks.values import fill
 
-DRAWN = 1 << 20  # elements of a tensor that are drawn; the rest repeats parts of them
 PIECE = 1 << 24
 PATCHED = (
     1 << 20
 )  # elements of an input that have another kind of values than the rest, where no size is independent
 PICKED = 6  # random written elements whose neighbourhood is compared, beside the first and the last one
+SLAB_SEEDS = 1000  # between the seeds of slabs whose values are drawn apart; inputs have one each
 MOST_MOVED = 1 << 25  # elements read: with more, bounds do without the effect of a rounding of the inputs
 
 
@@ -74,12 +77,14 @@ class TooMuchWorkError(Exception):
 class _Slab:
     """A slab, a piece of the workload that is compared by itself: `box` says which indices it covers, `case`
     which kind of values it has, `values` are its inputs and parameters, and `outputs` what the candidate
-    wrote there. `mixed`: its rows are from several slabs, with different kinds of values."""
+    wrote there. `seed` determines the values. `mixed`: its rows are from several slabs, with different kinds
+    of values."""
 
     box: Box
     case: Case
     values: list[torch.Tensor]
     outputs: list[torch.Tensor]
+    seed: int
     mixed: bool = False
 
 
@@ -87,8 +92,9 @@ class LargeCall:
     """One call of a candidate at `workload`, which is made in three steps: `fill`, then `run`, then
     `compare`. `known` has the task's reference and what else calls need. `runner` has the candidate loaded;
     it shares `arena`, the memory in which the workload's tensors lie. The reference is computed on `device`,
-    for the compared parts (slabs) only. `rng` draws values. Methods raise Stop if the candidate is wrong,
-    CandidateDied or CandidateHung if its process ends."""
+    for the compared parts (slabs) only. `rng` draws values. After `compare`, `doubts` has the kinds of values
+    on which too few numbers to decide were off by more than their bound. Methods raise Stop if the candidate
+    is wrong, CandidateDied or CandidateHung if its process ends."""
 
     def __init__(
         self,
@@ -98,7 +104,11 @@ class LargeCall:
         arena: Arena,
         workload: Workload,
         rng: random.Random,
+        like: "LargeCall | None" = None,
     ) -> None:
+        """With `like`, an earlier call at the same workload, tensors lie at the same places of their slots as
+        in that call, at other addresses: a candidate that writes where a tensor lay then is found even if it
+        does so only where the memory is the same."""
         self._device = device
         self._known = known
         self._runner = runner
@@ -107,27 +117,31 @@ class LargeCall:
         self._rng = rng
         self._signature = known.task.signature
         self._seed = rng.getrandbits(48)
-        self._layout = lay_out(arena, self._signature, workload, rng)
+        place = like._layout if like is not None else None
+        self._layout: Layout = lay_out(arena, self._signature, workload, rng, like=place)
+        self.doubts: list[Doubt] = []
         self._slabs: list[_Slab] = []
         self._scalars: tuple[object, ...] | None = None
         self._poison = rng.choice(OUTPUT_POISONS)
 
-    def fill(self, slabs: Sequence[tuple[Box, Case]]) -> None:
+    def fill(self, slabs: Sequence[tuple[Box, Case]], *, apart: bool = False) -> None:
         """Writes values to all inputs and parameters. Each slab (a part of the workload) gets the kind of
         values that its verification case names; everything else gets values like the task file's own. Scalars
-        and parameters must be the same in all cases. If there is one slab only and it is the whole workload,
-        some rows of each input get the case's kind of values, and the others do not."""
+        and parameters must be the same in all cases. With `apart`, slabs of the same kind get different
+        values (no kind may be one with NaN or infinity). If there is one slab only and it is the whole
+        workload, some rows of each input get the case's kind of values, and the others do not."""
         pools = self._known.baseline.at(self._workload).pools
         self._scalars = slabs[0][1].scalars
         for position, tensor in enumerate(self._signature.input_tensors):
-            _fill_all(self._layout.view(tensor), pools[position], self._workload, self._seed + 7 * position)
+            fill_large(self._layout.view(tensor), pools[position], self._workload, self._seed + 7 * position)
         truth = Truth(self._known.task, self._known.baseline, self._arena, self._rng)
         if not slabs[0][0].chosen:
             self._patch(truth, *slabs[0])
             return
-        for box, case in slabs:
-            values = self._values(truth, box, case)
-            self._slabs.append(_Slab(box, case, values, []))
+        for number, (box, case) in enumerate(slabs):
+            seed = self._seed + SLAB_SEEDS * number if apart else self._seed
+            values = self._values(truth, box, case, seed)
+            self._slabs.append(_Slab(box, case, values, [], seed))
             for tensor, value in zip(self._signature.read_tensors, values, strict=True):
                 if len(self._slabs) == 1 or box.split in tensor.dims:
                     put(self._layout.view(tensor), tensor.dims, box.chosen, value)
@@ -147,11 +161,11 @@ class LargeCall:
             part = view[start : start + rows]
             fill(part, pools[position], case.arrangement(position), self._workload, self._seed + position)
         truth.fill_parameters(case, self._seed, views[len(pools) :])
-        self._slabs.append(_Slab(whole, case, views, []))
+        self._slabs.append(_Slab(whole, case, views, [], self._seed))
 
-    def _values(self, truth: Truth, box: Box, case: Case) -> list[torch.Tensor]:
-        """Inputs and parameters of one slab (part of the workload) as its case says. Tensors that do not
-        extend along `box.split` are shared with the first slab."""
+    def _values(self, truth: Truth, box: Box, case: Case, seed: int) -> list[torch.Tensor]:
+        """Inputs and parameters of one slab (part of the workload) as its case says, determined by `seed`.
+        Tensors that do not extend along `box.split` are shared with the first slab."""
         tensors, count = self._signature.read_tensors, len(self._signature.input_tensors)
         first = self._slabs[0].values if self._slabs else None
         values = [
@@ -161,13 +175,13 @@ class LargeCall:
             for position, tensor in enumerate(tensors)
         ]
         if first is None:
-            truth.fill(case, self._seed, values[:count], values[count:])
+            truth.fill(case, seed, values[:count], values[count:])
             return values
         pools = self._known.baseline.at(case.workload).pools
         for position, tensor in enumerate(self._signature.input_tensors):
             if box.split in tensor.dims:
                 kind = case.arrangement(position)
-                fill(values[position], pools[position], kind, case.workload, self._seed + position)
+                fill(values[position], pools[position], kind, case.workload, seed + position)
         return values
 
     @property
@@ -233,29 +247,36 @@ class LargeCall:
         outputs do not depend on each other), by the size's name, like {"batch": 7}."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
-    def written_rows(self, size: str) -> torch.Tensor:
-        """The indices along the independent `size` at which some output element was written, ascending."""
-        extent = self._workload.sizes[size]
-        written = torch.zeros(extent, dtype=torch.bool)
+    def written_rows(self, box: Box) -> torch.Tensor:
+        """The indices along the split of `box` at which every output has an element that was written,
+        ascending. Only elements at the box's indices along its other sizes count; those along its split do
+        not matter."""
+        split = box.split
+        assert split is not None, "only a box with a split has rows"
+        within = {name: indices for name, indices in box.chosen.items() if name != split}
+        written = torch.ones(self._workload.sizes[split], dtype=torch.bool)
         for tensor in self._signature.outputs:
-            if size in tensor.dims:
-                view, axis = self._layout.view(tensor), tensor.dims.index(size)
-                mask = self._is_written(view).reshape(view.shape).movedim(axis, 0).reshape(extent, -1)
-                written |= mask.any(1).cpu()
+            if split in tensor.dims:
+                values = taken(self._layout.view(tensor), tensor.dims, within)
+                mask = self._is_written(values).reshape(values.shape).movedim(tensor.dims.index(split), 0)
+                written &= mask.reshape(len(written), -1).any(1).cpu()
         return written.nonzero().flatten()
 
-    def compare(self, part: Box | None = None, *, all_written: bool) -> int:
+    def compare(self, part: Box | None = None, *, all_written: bool, settling: Sequence[Doubt] = ()) -> int:
         """Compares with the reference every slab (a part of the workload with its own kind of values) and, if
         given, `part`, a box with values like the task file's own. With `all_written`, every element of these
         is compared. Without it, as after a run of only some blocks, those elements are compared that the
-        candidate wrote. Returns how many output elements were compared; raises Stop if they are wrong."""
+        candidate wrote. Returns how many output elements were compared; raises Stop if they are wrong.
+
+        Where too few numbers to decide were off by more than their bound, `doubts` gets an entry. With
+        `settling`, the doubts of an earlier call whose kinds of values the slabs have in turns, this call's
+        errors are added to theirs, and `doubts` has those of them that are still open."""
         slabs = list(self._slabs)
         if part is not None:
             read = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.read_tensors]
             got = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.outputs]
-            slabs.append(
-                _Slab(part, Case(part.part, "written", scalars=self._scalars), read, got, mixed=True)
-            )
+            case = Case(part.part, "written", scalars=self._scalars)
+            slabs.append(_Slab(part, case, read, got, self._seed, mixed=True))
         arena = self._arena
         if slabs[0].box.chosen:
             arena = self._device.arena(slot_bytes(self._signature, [slab.case.workload for slab in slabs]))
@@ -264,21 +285,31 @@ class LargeCall:
             baseline.start()
         try:
             truth = Truth(self._known.task, baseline, arena, self._rng)
-            return sum(self._compare(truth, slab, all_written) for slab in slabs)
+            turns = cycle(settling or (None,))
+            count = sum(self._compare(truth, slab, all_written, next(turns)) for slab in slabs)
         finally:
             baseline.close()
+        if settling:
+            self.doubts = [doubt for doubt in settling if not self._settled(doubt)]
+        return count
 
-    def _compare(self, truth: Truth, slab: _Slab, all_written: bool) -> int:
+    def _settled(self, doubt: Doubt) -> bool:
+        try:
+            return doubt.settled()
+        except Stop as stop:
+            raise Stop(_within(stop.outcome, self._where)) from stop
+
+    def _compare(self, truth: Truth, slab: _Slab, all_written: bool, doubt: Doubt | None) -> int:
         """Compares the candidate's outputs in one slab, a piece of the workload, with the reference, which
         `truth` computes; only elements that were written unless `all_written`. Returns how many elements were
-        compared. Raises Stop if they are wrong."""
+        compared. Raises Stop if they are wrong. Adds the errors to `doubt`, if given."""
         case, layout = slab.case, self._layout
         if slab.box.chosen:
             layout = lay_out(self._device.arena(), self._signature, case.workload, self._rng)
             for tensor, value in zip(self._signature.read_tensors, slab.values, strict=True):
                 layout.view(tensor).copy_(value)
         views = [layout.view(tensor) for tensor in self._signature.read_tensors]
-        truth.adopt(self._seed, views)
+        truth.adopt(slab.seed, views)
         parts = None if all_written else [self._is_written(o).nonzero().flatten() for o in slab.outputs]
         if parts is not None and not all(part.numel() for part in parts):
             return 0
@@ -288,7 +319,7 @@ class LargeCall:
         baseline = self._known.baseline.at(case.workload)
         with baseline.with_scalars(case.scalars):
             right = baseline.outputs(layout)
-            samples = comparer.compare(case, self._seed, right, [slab.outputs], parts)
+            samples = comparer.compare(case, slab.seed, right, [slab.outputs], parts)
         for sample in samples:
             if sample.few and share([sample]) < FAR:
                 continue  # so few numbers decide only if they are far off
@@ -296,6 +327,10 @@ class LargeCall:
                 comparer.judge(case, [sample])
             except Stop as stop:
                 raise Stop(_within(stop.outcome, self._where)) from stop
+        if doubt is not None:
+            doubt.draws.append(samples)
+        elif slab.box.chosen and not slab.mixed and not case.planted and any(map(above_bound, samples)):
+            self.doubts.append(Doubt(case, comparer, [samples]))
         return sum(sample.count for sample in samples if not sample.excused)
 
     def _written(self, report: CallReport) -> CallCoverage:
@@ -349,23 +384,6 @@ def _differs(values: torch.Tensor, byte: int) -> torch.Tensor:
     kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
     word = int.from_bytes(bytes([byte] * size), "little", signed=kind != torch.uint8)
     return raw.view(kind) != word
-
-
-def _fill_all(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: int) -> None:
-    """Writes values like the task file's own to `target`: DRAWN elements are drawn from `pool` by `seed`, the
-    rest repeats parts of these at random offsets."""
-    flat = target.view(-1)
-    if pool.triangle is not None or flat.numel() <= 2 * DRAWN:
-        fill(target, pool, "written", workload, seed)
-        return
-    fill(flat[:DRAWN], pool, "written", workload, seed)
-    rng = random.Random(seed)
-    at = DRAWN
-    while at < flat.numel():
-        count = min(rng.randrange(DRAWN // 2, DRAWN), flat.numel() - at)
-        begin = rng.randrange(DRAWN - count + 1)
-        flat[at : at + count] = flat[begin : begin + count]
-        at += count
 
 
 def _work(counts: Mapping[str, int]) -> int:

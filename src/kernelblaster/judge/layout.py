@@ -109,11 +109,18 @@ class Layout:
 
 
 def lay_out(
-    arena: Arena, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
+    arena: Arena,
+    signature: Signature,
+    workload: Workload,
+    rng: random.Random,
+    first: int = 0,
+    like: Layout | None = None,
 ) -> Layout:
     """Chooses, by `rng`, where the tensors of a workload lie, in the signature's order. The first tensor gets
     slot number `first` of the arena, the next one the slot after it, and so on. A tensor lies at the begin or
-    at the end of its slot, and each slot is mapped at an address that `rng` draws. Nothing is written."""
+    at the end of its slot, and each slot is mapped at an address that `rng` draws. With `like`, a layout of
+    the same workload in the same slots, tensors lie at the same places of their slots as there: their
+    addresses differ by whole pages. Nothing is written."""
     tensors = signature.tensors
     slots = arena.slots[first : first + len(tensors)]
     addresses = window.draw_mappings([slot.bytes for slot in slots], rng)
@@ -122,6 +129,8 @@ def lay_out(
     for number, (tensor, slot, address) in enumerate(zip(tensors, slots, addresses, strict=True), first):
         size = workload.bytes(tensor)
         inside = (slot.bytes - size) // ALIGNMENT * ALIGNMENT if rng.random() < 0.5 else 0
+        if like is not None:
+            inside = like.pointers[tensor.name].offset - slot.start
         begin = slot.start + inside
         written = tensor.role == "output"
         pointers[tensor.name] = Pointer(number, begin, size, tensor.name, address + inside, written)

@@ -9,28 +9,25 @@ Calls at some other, drawn workloads follow. Those with few elements and one ver
 """
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
-from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, Device
+from kernelblaster.devices.device import CandidateDied, CandidateHung, Device
 from kernelblaster.devices.emulated import EmulatedRunner
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
-from kernelblaster.judge.boxes import Box, drawn_box, rows_box
-from kernelblaster.judge.case import Case
 from kernelblaster.judge.compile import Binary
-from kernelblaster.judge.large_call import CallCoverage, LargeCall, LargeTask, TooMuchWorkError
+from kernelblaster.judge.large_call import CallCoverage, LargeTask
 from kernelblaster.judge.layout import lay_out, slot_bytes
 from kernelblaster.judge.modelled import primary_scalars
 from kernelblaster.judge.prepare import Prepared
-from kernelblaster.judge.slab_cases import KINDS, slab_cases
+from kernelblaster.judge.size_runs import WHOLE_WORK, SizeRuns, uncovered
 from kernelblaster.judge.stop import Failure, Stop, failure
 from kernelblaster.judge.under_test import one_thread
-from kernelblaster.ptx.machine import ACCESS_WORK, Draws, NotEmulated
+from kernelblaster.ptx.machine import ACCESS_WORK, NotEmulated
 from kernelblaster.records import KernelProfile, Profile, Task, Verification, Workload
 from kernelblaster.records.profile import MOST_KERNELS
-from kernelblaster.tasks.domain import Domain
 from kernelblaster.tasks.independence import independent_sizes
 from kernelblaster.tasks.size_draws import SizeDraws
 from kernelblaster.tasks.values import fill
@@ -39,12 +36,6 @@ MOST_BYTES = 2 << 30  # of a workload's tensors
 OTHER_BYTES = 256 << 20  # of those of drawn sizes
 OTHERS = 4  # drawn sizes
 LONG_BYTES = 16 << 20  # of workloads with one very large extent and few elements, of which all blocks are run
-FEW_KINDS = 5  # kinds of values in a call of which probably only some blocks are run
-BLOCKS, FEWEST_BLOCKS = 96, 12  # of a launch that are run: usually, and where they take long
-SAMPLED_WORK = 60_000_000  # of these, in the units of Draws.most_work: about half a second of one core
-WHOLE_WORK = 400_000_000  # of a whole call: about four seconds of one core
-AGAIN_WORK = 150_000_000  # up to this a whole call is made a second time
-COVERED = 0.97  # share of the outputs that blocks must write, by what those write that were run
 MORE_WORK = (
     1.5  # times the work that the modelled time is of: the most that a call at the same sizes may take
 )
@@ -71,7 +62,7 @@ class SizeCheck:
         self._device = device
         self._tasks: dict[str, LargeTask] = {}
         self._sizes: dict[str, list[Workload]] = {}
-        self._long: dict[str, list[Workload]] = {}
+        self._long: dict[str, dict[str, Workload]] = {}
 
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
@@ -111,22 +102,24 @@ class SizeCheck:
             return SizesRun(f"{NOTE}small workloads only", _too_large(task))
         others = self._others(known, rng)
         long = self._long_ones(task)
-        arena = self._device.arena(slot_bytes(task.signature, [primary, *others, *long]))
+        arena = self._device.arena(slot_bytes(task.signature, [primary, *others, *long.values()]))
         runner = self._device.start(binary.path)
         assert isinstance(runner, EmulatedRunner)
         try:
-            run = _Run(self._device, known, runner, arena, prepared.planner.domain, prepared.floor.operations)
+            run = SizeRuns(
+                self._device, known, runner, arena, prepared.planner.domain, prepared.floor.operations
+            )
             seen = run.thoroughly(primary, rng)
             for workload in others:
                 run.once(workload, rng)
-            for workload in long:
-                run.whole(workload, rng)
+            for name, workload in long.items():
+                run.whole(workload, rng, steps=name not in known.independent)
         finally:
             runner.close()
         if seen is None or primary.sizes != task.primary.sizes:
             most = f"{NOTE}run up to {primary.sizes}" if seen is not None else f"{NOTE}small workloads only"
             return SizesRun(most, _too_large(task))
-        missing = _uncovered(seen) or _timed_otherwise(seen, profile)
+        missing = uncovered(seen) or _timed_otherwise(seen, profile)
         return SizesRun(_note(seen, run.compared, len(others) + len(long)), missing)
 
     def _known(self, prepared: Prepared, rng: random.Random) -> LargeTask:
@@ -201,120 +194,15 @@ class SizeCheck:
         chosen = {tuple(w.sizes.values()): w for w in (*longest, *rng.sample(drawn, len(drawn)))}
         return list(chosen.values())[: max(OTHERS, len(longest))]
 
-    def _long_ones(self, task: Task) -> list[Workload]:
-        """For each free size a workload with few elements in which that size is several times that of the
-        primary workload; sizes without one are left out."""
+    def _long_ones(self, task: Task) -> dict[str, Workload]:
+        """For each free size, by its name, a workload with few elements in which that size is several times
+        that of the primary workload; sizes without one are left out."""
         if task.digest not in self._long:
             draws = SizeDraws(task, most_bytes=LONG_BYTES, limit_s=DRAW_LIMIT_S)
             free = [size.name for size in task.signature.sizes if size.kind == "free"]
-            found = [max(above, key=lambda w: w.sizes[n]) for n in free if (above := draws.above(n))]
+            found = {n: max(above, key=lambda w: w.sizes[n]) for n in free if (above := draws.above(n))}
             self._long[task.digest] = found
         return self._long[task.digest]
-
-
-class _Run:
-    """Calls of one candidate at large workloads on the emulator, compared with the reference. `domain` are
-    the kinds of values that inputs accept, `operations` those of the reference at the primary workload (the
-    timed sizes). `compared` counts the output elements compared so far."""
-
-    def __init__(
-        self,
-        device: Device,
-        known: LargeTask,
-        runner: EmulatedRunner,
-        arena: Arena,
-        domain: Domain,
-        operations: int,
-    ) -> None:
-        self._device = device
-        self._known = known
-        self._runner = runner
-        self._arena = arena
-        self._domain = domain
-        self._operations = operations
-        self.compared = 0
-
-    def thoroughly(self, workload: Workload, rng: random.Random) -> CallCoverage | None:
-        """Makes two calls and compares their outputs with the reference. The second call has other values and
-        scalars and lies at other addresses, and global variables hold what the first one left there. Returns
-        what the first call did; None if it is too much work. Raises Stop if results are wrong."""
-        first, draws, written = self._first(workload, rng)
-        if written is None:
-            return None
-        if _uncovered(written) is not None:
-            draws = replace(draws, most_blocks=0, most_work=WHOLE_WORK)
-            try:
-                written = first.run(draws)
-            except TooMuchWorkError:
-                return written
-        if written.share < 1 and self._known.independent:
-            if not written.places:
-                return written
-            box = first.neighbourhood(written.places)
-            rows = first.written_rows(box.split) if box.split else None
-            self.compared += first.compare(box, all_written=False)
-            if rows is not None:  # the same blocks are run again: all kinds of values are where they write
-                box = rows_box(self._known.task.signature, box, rows, KINDS, rng)
-        else:
-            self.compared += first.compare(all_written=written.share >= 1)
-            if written.work > AGAIN_WORK:
-                return written
-            box = self._box(workload, rng)
-        again = self._call(workload, rng)
-        again.fill(self._cases(box, rng, again=True))
-        try:
-            second = again.run(draws, kept=True)
-        except TooMuchWorkError:  # other values and addresses may take a little more than the first call's
-            return written
-        self.compared += again.compare(all_written=second.share >= 1)
-        return written
-
-    def once(self, workload: Workload, rng: random.Random) -> None:
-        """Makes one call at the sizes of `workload`, with values drawn by `rng`, and compares it, unless it
-        is too much work. Raises Stop if results are wrong."""
-        call, _, written = self._first(workload, rng)
-        if written is None or (written.share < 1 and not written.places):
-            return
-        sampled = written.share < 1 and self._known.independent
-        part = call.neighbourhood(written.places) if sampled else None
-        self.compared += call.compare(part, all_written=written.share >= 1)
-
-    def whole(self, workload: Workload, rng: random.Random) -> None:
-        """Make one call at a drawn size with all blocks run, unless that is too much work, and compare it; an
-        output element that was not written is found too. Raises Stop if results are wrong."""
-        call = self._call(workload, rng)
-        call.fill(self._cases(self._box(workload, rng), rng))
-        try:
-            call.run(Draws(seed=rng.getrandbits(62), unordered=True, most_work=WHOLE_WORK))
-        except TooMuchWorkError:
-            return
-        self.compared += call.compare(all_written=True)
-
-    def _first(self, workload: Workload, rng: random.Random) -> tuple[LargeCall, Draws, CallCoverage | None]:
-        """Makes a call at `workload` with values drawn by `rng`: returns it, the emulator's settings that it
-        was run with, and what it did, None if it is too much work."""
-        call = self._call(workload, rng)
-        apart = call.launches == 1
-        cases = self._cases(self._box(workload, rng), rng)
-        call.fill(cases[:FEW_KINDS] if apart else cases)
-        seed = rng.getrandbits(62)
-        for blocks in (BLOCKS, FEWEST_BLOCKS) if apart else (0,):
-            work = SAMPLED_WORK if blocks == BLOCKS else WHOLE_WORK
-            draws = Draws(seed=seed, most_blocks=blocks, unordered=True, most_work=work)
-            try:
-                return call, draws, call.run(draws)
-            except TooMuchWorkError:
-                continue
-        return call, draws, None
-
-    def _call(self, workload: Workload, rng: random.Random) -> LargeCall:
-        return LargeCall(self._device, self._known, self._runner, self._arena, workload, rng)
-
-    def _box(self, workload: Workload, rng: random.Random) -> Box:
-        return drawn_box(self._known.task.signature, workload, self._known.independent, rng)
-
-    def _cases(self, box: Box, rng: random.Random, *, again: bool = False) -> list[tuple[Box, Case]]:
-        return slab_cases(self._known.task, box, self._operations, self._domain, rng, again)
 
 
 def _timed_otherwise(seen: CallCoverage, profile: Profile | None) -> str | None:
@@ -370,17 +258,6 @@ def _work(kernel: KernelProfile) -> float:
     requests = [f"l1tex__t_requests_pipe_lsu_mem_global_op_{way}.sum" for way in ("ld", "st")]
     accesses = [*requests, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"]
     return value("smsp__inst_executed.sum") + ACCESS_WORK * sum(value(name) for name in accesses)
-
-
-def _uncovered(seen: CallCoverage) -> str | None:
-    """Why the blocks that were run (`seen` says what they did) do not stand for all of them, in words: they
-    wrote too small a part of an output. None if they do stand for all."""
-    if seen.share >= 1 or seen.covered >= COVERED * seen.share:
-        return None
-    return (
-        f"{seen.share:.2%} of the blocks, drawn at random, wrote {seen.covered:.2%} of an output: "
-        "too little to stand for the rest"
-    )
 
 
 def _too_large(task: Task) -> str:

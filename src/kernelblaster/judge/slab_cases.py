@@ -5,6 +5,7 @@ slabs."""
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import cycle
 
 from kernelblaster.judge.boxes import Box
 from kernelblaster.judge.case import FEW_TERMS, Case
@@ -44,6 +45,27 @@ def slab_cases(
         kinds = ["written"]
     shared = rng.choice(FEW_TERMS) if again else "written"
     return list(_with_kinds(task, slabs, kinds, domain, common, shared))
+
+
+def cases_in_turns(task: Task, box: Box, operations: int, cases: Sequence[Case]) -> list[tuple[Box, Case]]:
+    """Cuts `box` (a part of a workload of `task`) into slabs, as `slab_cases` does, which get these `cases`
+    in turns. Returns pairs of a slab and its case. `operations` is how many arithmetic operations the
+    reference needs for the whole workload."""
+    box = _bearable(task, box, operations)
+    slabs = box.slabs(_most_slabs(task, box))
+    return [
+        (slab, replace(case, workload=slab.part)) for slab, case in zip(slabs, cycle(cases), strict=False)
+    ]
+
+
+def all_of(task: Task, kind: Distribution, box: Box, domain: Domain) -> Case | None:
+    """A case in which every input that extends along the split of `box` and accepts it has this kind of
+    values, and all else the task file's own; None if there is no such input."""
+    inputs: list[Distribution] = [
+        kind if box.split in tensor.dims and domain.takes(position, kind) else "written"
+        for position, tensor in enumerate(task.signature.input_tensors)
+    ]
+    return Case(box.part, kind, moved=False, inputs=tuple(inputs)) if kind in inputs else None
 
 
 def _kinds(task: Task, box: Box, domain: Domain, rng: random.Random) -> Iterator[Distribution]:

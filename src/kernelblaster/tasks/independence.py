@@ -45,7 +45,10 @@ def independent_sizes(
 
 def taken(tensor: torch.Tensor, dims: Sequence[str], chosen: dict[str, torch.Tensor]) -> torch.Tensor:
     """Returns a contiguous copy of a part of `tensor`. `dims` are the names of its dimensions; `chosen` maps
-    some of these names to the indices that are taken along that dimension."""
+    some of these names to the indices that are taken along that dimension. Bytes are kept as they are, also
+    those of booleans that are neither 0 nor 1, as in memory that nobody has written."""
+    if tensor.dtype == torch.bool:
+        return taken(tensor.view(torch.uint8), dims, chosen).view(torch.bool)
     for axis, name in enumerate(dims):
         if name in chosen:
             tensor = tensor.index_select(axis, chosen[name])

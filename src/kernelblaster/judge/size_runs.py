@@ -1,0 +1,205 @@
+"""Calls of one candidate at large workloads on the emulator, each compared with the reference: which values
+they have, how much of them is run, and which calls follow where one leaves doubts."""
+
+import random
+from dataclasses import replace
+
+from kernelblaster.devices.device import Arena, Device
+from kernelblaster.devices.emulated import EmulatedRunner
+from kernelblaster.judge.boxes import Box, drawn_box, rows_box
+from kernelblaster.judge.case import Case
+from kernelblaster.judge.large_call import CallCoverage, LargeCall, LargeTask, TooMuchWorkError
+from kernelblaster.judge.slab_cases import KINDS, all_of, cases_in_turns, slab_cases
+from kernelblaster.ptx.machine import Draws
+from kernelblaster.records import Workload
+from kernelblaster.tasks.domain import Domain
+
+FEW_KINDS = 5  # kinds of values in a call of which probably only some blocks are run
+BLOCKS, FEWEST_BLOCKS = 96, 12  # of a launch that are run: usually, and where they take long
+SAMPLED_WORK = 60_000_000  # of these, in the units of Draws.most_work: about half a second of one core
+WHOLE_WORK = 400_000_000  # of a whole call: about four seconds of one core
+AGAIN_WORK = 150_000_000  # up to this a whole call is made a second time, or calls to settle a doubt
+MOST_AGAIN = 24  # calls to settle doubts
+STEPS, STEPS_WORK = 6, 60_000_000  # calls with steps in long rows, and the most work of them together
+COVERED = 0.97  # share of the outputs that blocks must write, by what those write that were run
+
+
+class SizeRuns:
+    """Calls of one candidate at large workloads on the emulator, compared with the reference. `domain` are
+    the kinds of values that inputs accept, `operations` those of the reference at the primary workload (the
+    timed sizes). `compared` counts the output elements compared so far."""
+
+    def __init__(
+        self,
+        device: Device,
+        known: LargeTask,
+        runner: EmulatedRunner,
+        arena: Arena,
+        domain: Domain,
+        operations: int,
+    ) -> None:
+        self._device = device
+        self._known = known
+        self._runner = runner
+        self._arena = arena
+        self._domain = domain
+        self._operations = operations
+        self.compared = 0
+
+    def thoroughly(self, workload: Workload, rng: random.Random) -> CallCoverage | None:
+        """Makes two calls and compares their outputs with the reference. The second call has other values and
+        scalars and lies at other addresses, and global variables hold what the first one left there. Returns
+        what the first call did; None if it is too much work. Raises Stop if results are wrong."""
+        first, box, draws, written = self._first(workload, rng)
+        if written is None:
+            return None
+        if uncovered(written) is not None:
+            draws = replace(draws, most_blocks=0, most_work=WHOLE_WORK)
+            try:
+                written = first.run(draws)
+            except TooMuchWorkError:
+                return written
+        if self._sampled(written) and not written.places:
+            return written
+        box = self._compare(first, workload, box, draws, written, rng)
+        if not self._sampled(written) and written.work > AGAIN_WORK:
+            return written
+        again = self._call(workload, rng, like=first)
+        again.fill(self._cases(box, rng, again=True))
+        try:
+            second = again.run(draws, kept=True)
+        except TooMuchWorkError:  # other values and addresses may take a little more than the first call's
+            return written
+        self.compared += again.compare(all_written=second.share >= 1)
+        self._settle(again, workload, box, draws, rng)
+        return written
+
+    def once(self, workload: Workload, rng: random.Random) -> None:
+        """Makes one call at the sizes of `workload`, with values drawn by `rng`, and compares it, unless it
+        is too much work. Raises Stop if results are wrong."""
+        call, box, draws, written = self._first(workload, rng)
+        if written is not None and (written.share >= 1 or written.places):
+            self._compare(call, workload, box, draws, written, rng)
+
+    def whole(self, workload: Workload, rng: random.Random, *, steps: bool) -> None:
+        """Make one call at a drawn size with all blocks run, unless that is too much work, and compare it; an
+        output element that was not written is found too. With `steps`, a few more calls follow in which every
+        row has a step, as far as they take little work: a long row then cancels most. Raises Stop if results
+        are wrong."""
+        box = self._box(workload, rng)
+        draws = Draws(seed=rng.getrandbits(62), unordered=True, most_work=WHOLE_WORK)
+        work = self._all_blocks(workload, box, self._cases(box, rng), draws, rng)
+        case = all_of(self._known.task, "step", box, self._domain) if steps else None
+        if case is None or not work:
+            return
+        stepped = cases_in_turns(self._known.task, box, self._operations, [case])
+        for _ in range(min(STEPS, STEPS_WORK // work)):
+            self._all_blocks(workload, box, stepped, draws, rng, apart=True)
+
+    def _all_blocks(
+        self,
+        workload: Workload,
+        box: Box,
+        cases: list[tuple[Box, Case]],
+        draws: Draws,
+        rng: random.Random,
+        *,
+        apart: bool = False,
+    ) -> int:
+        """Make and compare one call with these `cases` on slabs of `box`, drawn `apart` if they are of the
+        same kind. Returns how much work it was, 0 if it was too much."""
+        call = self._call(workload, rng)
+        call.fill(cases, apart=apart)
+        try:
+            work = call.run(draws).work
+        except TooMuchWorkError:
+            return 0
+        self.compared += call.compare(all_written=True)
+        self._settle(call, workload, box, draws, rng)
+        return work
+
+    def _first(
+        self, workload: Workload, rng: random.Random
+    ) -> tuple[LargeCall, Box, Draws, CallCoverage | None]:
+        """Makes a call at `workload` with values drawn by `rng`: returns it, the box that has kinds of values
+        of its own, the emulator's settings that it was run with, and what it did, None if it is too much
+        work."""
+        call = self._call(workload, rng)
+        apart = call.launches == 1
+        box = self._box(workload, rng)
+        cases = self._cases(box, rng)
+        call.fill(cases[:FEW_KINDS] if apart else cases)
+        seed = rng.getrandbits(62)
+        for blocks in (BLOCKS, FEWEST_BLOCKS) if apart else (0,):
+            work = SAMPLED_WORK if blocks == BLOCKS else WHOLE_WORK
+            draws = Draws(seed=seed, most_blocks=blocks, unordered=True, most_work=work)
+            try:
+                return call, box, draws, call.run(draws)
+            except TooMuchWorkError:
+                continue
+        return call, box, draws, None
+
+    def _sampled(self, written: CallCoverage) -> bool:
+        return written.share < 1 and bool(self._known.independent)
+
+    def _compare(
+        self,
+        call: LargeCall,
+        workload: Workload,
+        box: Box,
+        draws: Draws,
+        written: CallCoverage,
+        rng: random.Random,
+    ) -> Box:
+        """Compares a first call, which did what `written` says and whose slabs are of `box`. Returns the box
+        for calls with the same blocks after it: if only some were run, one of rows that these write."""
+        if self._sampled(written):
+            part = call.neighbourhood(written.places)
+            box = rows_box(self._known.task.signature, part, call.written_rows(part), KINDS, rng)
+            self.compared += call.compare(part, all_written=False)
+        else:
+            self.compared += call.compare(all_written=written.share >= 1)
+            box = self._box(workload, rng)
+        self._settle(call, workload, box, draws, rng)
+        return box
+
+    def _settle(
+        self, call: LargeCall, workload: Workload, box: Box, draws: Draws, rng: random.Random
+    ) -> None:
+        """Makes further calls with the kinds of values on which `call` left doubts, as verification draws
+        such values again, until all errors together decide. Doubts stay open if that takes too much work.
+        Raises Stop if results are wrong."""
+        spent = 0
+        for _ in range(MOST_AGAIN):
+            if not call.doubts or spent > AGAIN_WORK:
+                return
+            another = self._call(workload, rng)
+            kinds = [doubt.case for doubt in call.doubts]
+            another.fill(cases_in_turns(self._known.task, box, self._operations, kinds), apart=True)
+            try:
+                written = another.run(draws, kept=True)
+            except TooMuchWorkError:
+                return
+            spent += written.work
+            self.compared += another.compare(all_written=written.share >= 1, settling=call.doubts)
+            call = another
+
+    def _call(self, workload: Workload, rng: random.Random, like: LargeCall | None = None) -> LargeCall:
+        return LargeCall(self._device, self._known, self._runner, self._arena, workload, rng, like)
+
+    def _box(self, workload: Workload, rng: random.Random) -> Box:
+        return drawn_box(self._known.task.signature, workload, self._known.independent, rng)
+
+    def _cases(self, box: Box, rng: random.Random, *, again: bool = False) -> list[tuple[Box, Case]]:
+        return slab_cases(self._known.task, box, self._operations, self._domain, rng, again)
+
+
+def uncovered(seen: CallCoverage) -> str | None:
+    """Returns why the blocks that were run (`seen` says what they did) do not stand for all of them, in
+    words: they wrote too small a part of an output. None if they do stand for all."""
+    if seen.share >= 1 or seen.covered >= COVERED * seen.share:
+        return None
+    return (
+        f"{seen.share:.2%} of the blocks, drawn at random, wrote {seen.covered:.2%} of an output: "
+        "too little to stand for the rest"
+    )
