@@ -1,5 +1,7 @@
 // Host code that uses addresses: as it may, and as it may not (test_stepping.py). The first argument says what to do, the
 // second is a tensor.
+#include <errno.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdarg>
@@ -53,6 +55,13 @@ static int print(char* into, const char* format, ...) {
   int count = vsnprintf(into, 32, format, all);
   va_end(all);
   return count;
+}
+// What a library function has left on the stack.
+__attribute__((noinline)) static bool left_is_zero() {
+  volatile uint64_t left[90];
+  uint64_t all = 0;
+  for (int i = 10; i < 80; ++i) all |= left[i];
+  return all == 0;
 }
 struct Large { int64_t values[60]; void* pointer; };
 __attribute__((noinline)) static int64_t total(Large all) {
@@ -142,6 +151,24 @@ extern "C" void kernelblaster_call(void* const* a, void* given) {
       tell(long(y[7]));
       break;
     }
+    case 15: { void* block = malloc(64); tell(((number(tensor) | number(block)) & 15) == 0); free(block); break; }
+    case 16: { std::vector<int64_t> zeros(50); zeros[3] = *(int64_t*)a[0]; tell(zeros[3] + zeros[7]); break; }
+    case 17: {
+      std::vector<int> keys;
+      for (int i = 0; i < 60; ++i) keys.push_back(i * 37 % 11);
+      std::stable_sort(keys.begin(), keys.end());
+      tell(keys[30]);
+      break;
+    }
+    case 18: {
+      int64_t* many = (int64_t*)malloc(800000);
+      void* at = many;
+      size_t count = 100000;
+      asm volatile("rep stosq" : "+D"(at), "+c"(count) : "a"(0) : "memory");
+      tell(many[1000]);
+      break;
+    }
+    case 19: tell((-number(tensor) & 15) + (~number(tensor) & 1)); break;
     // --- not ---
     case 100: tell((own >> 12) % (1 << 20) == 0x5eed5); break;
     case 101: tell(own > 0x7ffffff00000); break;
@@ -229,6 +256,22 @@ extern "C" void kernelblaster_call(void* const* a, void* given) {
     case 162: GIVEN(BESIDE "cvtpd2dq (%%rcx), %%xmm0\n psrldq $4, %%xmm0\n movd %%xmm0, %%eax\n");
     case 163: GIVEN(BESIDE ".byte 0xf3,0xf2,0x0f,0x58,0x41,0x04\n mov $1, %%eax\n");
     case 164: GIVEN("mov (%%rsi), %%rdi\n push %%rdi\n movw $0, (%%rsp)\n popw %%ax\n popw %%ax\n popw %%ax\n popw %%ax\n");
+    case 166: tell(((volatile uint64_t*)__builtin_thread_pointer())[5] % 1000003 == 7); break;
+    case 167: {
+      void* block = &anchor;
+      volatile size_t huge = 0x7fffffffffff0000, half = 1ull << 62;
+      tell(posix_memalign(&block, 64, huge));
+      char* at = (char*)block + half;
+      at += half - 0x7ff800000000 - 0x10000;
+      tell((intptr_t)at < 0);
+      break;
+    }
+    case 168: snprintf(text, 8, "%.6m"); tell(text[0] == 'S'); break;
+    case 169: tell(errno == EAGAIN); break;
+    case 170: GIVEN("mov (%%rsi),%%rax\n sub 16(%%rsi),%%rax\n mov 1(%%rsi),%%rdx\n xor %%ecx,%%ecx\n"
+                    "cmovne %%rax,%%rdx\n cmp $7,%%rdx\n sete %%al\n movzbl %%al,%%eax\n");
+    case 171: snprintf(nullptr, 0, "%f %d", 3.25, 7); tell(left_is_zero()); break;
+    case 172: if (!calls++) abort(); tell(1); break;
     case 165: GIVEN("mov (%%rsi), %%rdx\n movzwl %%dx, %%edx\n lea (%%rsp, %%rdx), %%rdx\n mov (%%rdx), %%eax\n");
   }
 }

@@ -131,7 +131,7 @@ struct Drawn {
   uint64_t pages = 1 + (seed >> 40) % 97 + 211 * second;                        // between the candidate and what was loaded before
   uint64_t lowest = second * kAligned * (1 + (seed >> 20) % 15);   // less than a page
   uint64_t of_stack = (seed & 0xf00) + lowest + 4096 * second * (1 + (seed >> 30) % 14);
-  uint64_t of_heap = lowest;
+  uint64_t of_heap = (seed & 0xf0) + lowest;
   // Of the largest stack, below which the system puts libraries: their addresses would begin with the same byte.
   static uint64_t room(uint64_t seed) { return (2 + (seed >> 50) % 16) << 40; }
 };

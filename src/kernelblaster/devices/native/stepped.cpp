@@ -202,18 +202,21 @@ void look_around(const void* entry) {
     if ((word < says.loaded || word >= found.end) && word > 0x10000) imports.push_back(import_at(word, known));
 }
 
-// Takes all that malloc would give again, and `bytes`: what it gives next comes from the end of the heap, so that
+// Takes all that malloc would give again: what it gives next comes from the end of the heap, at `place` in a page, so that
 // the two processes get the same, though what they did before may not be quite the same. Returns where that is.
-const void* take_heap(uint64_t bytes) {
+const void* take_heap(uint64_t place) {
   mallopt(M_TOP_PAD, 16 << 20);   // where the heap is at its end, malloc looks elsewhere first
   const size_t most = 100 << 10;  // is not mapped by itself
-  const char* taken = (const char*)malloc(most + bytes);
+  char* taken = (char*)malloc(most);
+  const size_t bytes = most + ((place - (uint64_t)taken - most) & 0xff0);
+  free(taken);
+  taken = (char*)malloc(bytes - 8);
   for (size_t size = most; size >= 16; size -= 16) {
     void* free_one = malloc(size);
     while ((const char*)free_one < taken) free_one = malloc(size);
     free(free_one);
   }
-  return taken + most + bytes;
+  return taken + bytes;
 }
 
 }  // namespace

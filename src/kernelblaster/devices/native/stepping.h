@@ -39,7 +39,7 @@ struct Announcement {
 };
 
 // In the stepped process: waits, and makes itself known to the process that steps it. What malloc gives from then on lies
-// `of_heap` bytes further on.
+// at `of_heap` in a page.
 void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes, uint64_t stream, uint64_t of_heap);
 // In the stepped process, after the call: waits.
 inline __attribute__((always_inline)) void called() {
