@@ -86,8 +86,9 @@ Key = tuple[str, str, int]
 
 
 def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
-    """Returns the findings of a study from the results of the ablation so far. Only tasks count that have a
-    valid result in every arm (way to search)."""
+    """Compares the arms (ways to search) of one study, a part of the `ablation`, by the results so far: their
+    speedups against each other with intervals, and which tasks were left out and why. Only tasks count that
+    have a valid result in every arm."""
     plan, results = ablation.plan, ablation.results
     by_key: dict[Key, JobResult] = {}
     left_out: dict[str, str] = {}

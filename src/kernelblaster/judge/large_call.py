@@ -268,9 +268,11 @@ class LargeCall:
         is compared. Without it, as after a run of only some blocks, those elements are compared that the
         candidate wrote. Returns how many output elements were compared; raises Stop if they are wrong.
 
-        Where too few numbers to decide were off by more than their bound, `doubts` gets an entry. With
-        `settling`, the doubts of an earlier call whose kinds of values the slabs have in turns, this call's
-        errors are added to theirs, and `doubts` has those of them that are still open."""
+        A doubt is a kind of values on which an output was off by more than its bound in so few numbers that
+        they cannot decide. Each is appended to the attribute `doubts`. To settle the doubts of an earlier
+        call, give them as `settling`: the slabs of this call must have their kinds of values, one after the
+        other. The errors are then added to those of the earlier call, and `doubts` has only those that are
+        still undecided."""
         slabs = list(self._slabs)
         if part is not None:
             read = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.read_tensors]

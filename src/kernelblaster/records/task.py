@@ -1,5 +1,5 @@
-"""Tasks: what to compute, and what is known about it without running a candidate (least work, fitness,
-workloads)."""
+"""Tasks: what to compute, and what is known about it without running a candidate: the bytes and operations
+that any implementation needs, whether the task is fit to be scored and why not, and its workloads."""
 
 from typing import Literal
 
