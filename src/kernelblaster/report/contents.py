@@ -45,8 +45,8 @@ class Contents:
     task is valid. `light` are quartiles of the floor (the least time that the GPU allows) divided by the time
     reached: 1 is the limit. `summaries` and `charts` cover the searches that have ended. `learned` has a
     row (a dict) for each pair of a performance state and a technique about which the runs taught the
-    knowledge base something. `costs` is what groups of tasks cost, `usage` how often techniques were tried and
-    paid. `details` has what is shown of each run, by the key of its search.
+    knowledge base something. `costs` is what groups of tasks cost, `usage` how often techniques were tried
+    and paid. `details` has what is shown of each run, by the key of its search.
     """
 
     subject: Subject
