@@ -255,7 +255,11 @@ class SizeDraws:
                     break
                 if workload.total_bytes(self._task.signature) <= limit:
                     return SizeDraw(kind, workload)
-                smaller = self._smaller(wanted, fixed)
+                largest = max(wanted, key=lambda name: wanted[name], default="")
+                if kind == "tiled" and wanted[largest] > TILE and largest not in fixed:
+                    smaller = wanted | {largest: max(TILE, wanted[largest] // 2)}  # others stay multiples
+                else:
+                    smaller = self._smaller(wanted, fixed)
                 if smaller == wanted:
                     break
                 wanted = smaller
