@@ -11,6 +11,7 @@ from kernelblaster.tasks.size_draws import (
     LARGEST_SHARE,
     MOST_OCTAVES,
     POOL,
+    TILE,
     SizeDraws,
 )
 
@@ -121,3 +122,13 @@ def test_a_busy_machine_draws_as_many(task: Task, monkeypatch: pytest.MonkeyPatc
 def test_a_pool_that_was_cut_short_says_so(task: Task) -> None:
     hurried = SizeDraws(task, limit_s=0.0, rng=Random(3))
     assert hurried.draws == () and hurried.cut_short
+
+
+def test_tiled_draws_are_multiples_of_a_tile_in_every_size() -> None:
+    """They are reduced to what the emulator can bear, and stay what they are."""
+    rows = load_task(str(Path(__file__).parents[1] / "exploits" / "tasks" / "rms_norm.py"))
+    for seed in range(12):
+        draws = SizeDraws(rows, small=True, limit_s=UNHURRIED_S, rng=Random(seed))
+        tiled = [workload.sizes for workload in draws.of("tiled")]
+        assert tiled
+        assert all(extent % TILE == 0 for sizes in tiled for extent in sizes.values())
