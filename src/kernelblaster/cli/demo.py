@@ -270,7 +270,8 @@ def _show_remains(folder: Path, first: "OptimizeResult") -> None:
     first.export(module)
     first.report(folder / "report.html")
     _print_whole(f"page       {folder / 'report.html'}")
-    _print_whole(f"export     {module}, a torch module that needs nothing of this")
+    _print_whole(f"export     {module}")
+    _print_whole("           a torch module that needs nothing of this")
     _print_whole(f"knowledge  {folder / 'knowledge.db'}")
     _print_title("Go on with")
     if shutil.which("kernelblaster") is None and (activate := Path(sys.prefix, "bin", "activate")).is_file():
