@@ -8,7 +8,6 @@
 namespace stepping {
 namespace {
 
-constexpr int kArguments[] = {7, 6, 2, 1, 8, 9};   // rdi rsi rdx rcx r8 r9
 constexpr uint64_t kLongestText = 1 << 16;
 
 const char* const kAsNumber = "computes with an address as with a number";

@@ -37,7 +37,6 @@ constexpr uint64_t kMostBlock = 1ull << 32;
 constexpr uint64_t kMostCleared = 1 << 16, kRedZone = 128;
 constexpr int kStackPointer = 4;
 constexpr int64_t kGuard = 0x28;             // of stacks, beyond the thread's begin
-constexpr char kEarlier[] = "earlier";
 
 double now_s() {
   timespec t;
@@ -45,8 +44,8 @@ double now_s() {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-// What is known of a register beyond its value: a distance of two addresses; the lower half of one.
-// kDistance: of two addresses; kFarther: with a number added.
+// What is known of a register beyond its value: a distance of two addresses, one with a number added (kFarther), the lower
+// half of an address.
 enum class Mark : uint8_t { kNone, kDistance, kFarther, kHalf };
 
 std::string hex(const uint8_t* code, size_t count) {
@@ -58,17 +57,14 @@ std::string hex(const uint8_t* code, size_t count) {
 
 class Stepper {
  public:
-  Stepper(const int (&processes)[2], double deadline_s, bool clear) : deadline_s_(deadline_s), clear_(clear) {
+  Stepper(const int (&processes)[2], double deadline_s, const How& how) : deadline_s_(deadline_s), clear_(how.clear), pages_drawn_(how.pages_drawn) {
     sides_.a.pid = processes[0], sides_.b.pid = processes[1];
   }
 
   std::string run() {
     std::string missing = begin();
     if (missing == kAgain) return missing;
-    if (missing == kEarlier) {
-      found("does not come to the end of an earlier call when it is followed:");
-      return finding_;
-    }
+    if (!finding_.empty()) return finding_;
     if (!missing.empty()) return "missing " + missing;
     const uint64_t top = sides_.a.regs.rsp;
     lowest_ = top;
@@ -103,11 +99,15 @@ class Stepper {
       ptrace(PTRACE_SETOPTIONS, side->pid, nullptr, (void*)PTRACE_O_EXITKILL);
       if (ptrace(PTRACE_CONT, side->pid, nullptr, nullptr) != 0) return std::string("ptrace: ") + strerror(errno);
     }
+    for (Side* side : sides_.both()) {   // the candidate is loaded: what happens from now on is its own doing
+      if (!comes_to_trap(*side)) return "the process that was to be stepped " + side->how;
+      if (ptrace(PTRACE_CONT, side->pid, nullptr, nullptr) != 0) return std::string("ptrace: ") + strerror(errno);
+    }
     for (Side* side : sides_.both()) {
-      int by = 0;
-      while (side->stopped(&by) && by != SIGTRAP) ptrace(PTRACE_CONT, side->pid, nullptr, (void*)(long)by);
-      if (side->ended && side->how.find("code 2") == side->how.npos && side->how.find("traced") == side->how.npos) return kEarlier;
-      if (side->ended) return "the process that was to be stepped " + side->how;
+      if (!comes_to_trap(*side)) {
+        found("does not come to the end of an earlier call when it is followed:");
+        return "";
+      }
       side->read_registers();
       if (!side->read(side->regs.rdi, &side->says, sizeof side->says)) return "memory of the process cannot be read";
       side->imports.resize(std::min<uint64_t>(side->says.count, 1 << 16));
@@ -124,12 +124,20 @@ class Stepper {
     return "";
   }
 
+  // Runs on to an int3. False where it has ended.
+  static bool comes_to_trap(Side& side) {
+    int by = 0;
+    while (side.stopped(&by) && by != SIGTRAP) ptrace(PTRACE_CONT, side.pid, nullptr, (void*)(long)by);
+    return !side.ended;
+  }
+
   // Whether no byte of an address is equal in both by chance: libraries, heap, stack, candidate.
   bool differ_in_each_byte() const {
     for (int which : {0, 3, 4, 6}) {
       const uint64_t differs = sides_.a.says.regions[which].base ^ sides_.b.says.regions[which].base;
-      for (uint64_t part : {0xe00000ull, 0xff000000ull, 0xff00000000ull})   // below, some systems draw nothing
+      for (uint64_t part : {0xe00000ull, 0xff000000ull, 0xff00000000ull})
         if ((differs & part) == 0) return false;
+      if (pages_drawn_ && ((differs & 0xf000) == 0 || (differs & 0x1f0000) == 0)) return false;
     }
     return true;
   }
@@ -149,7 +157,7 @@ class Stepper {
     side.write_registers();
     return true;
   }
-  // Both after the call, in called().
+  // Both after the call, in wait_here().
   bool ended() {
     for (Side* side : sides_.both()) {
       int by = 0;
@@ -215,10 +223,9 @@ class Stepper {
   }
 
   // Both, to the next instruction, however often this one is repeated.
-  bool past(const Instruction& it) {
+  void past(const Instruction& it) {
     for (Side* side : sides_.both())
-      if (!to(*side, side->regs.rip + (uint64_t)it.length)) { died_ = "its process ended"; return false; }
-    return true;
+      if (!to(*side, side->regs.rip + (uint64_t)it.length)) died_ = "its process ended";
   }
 
   // A function that returns leaves addresses on the stack, which end up in the padding of structures.
@@ -275,8 +282,7 @@ class Stepper {
       }
       case Does::kString:
         if (!moves_string(it)) return;
-        if (it.repeats && !past(it)) return;
-        if (it.repeats) return;
+        if (it.repeats) return past(it);
         break;
       case Does::kVector: {
         sides_.read_vectors();
@@ -326,7 +332,7 @@ class Stepper {
     return it.bytes >= 4 && it.target != kNone && !it.target_is_xmm && !it.source_is_xmm && !it.memory;
   }
   static bool asks_low_byte(const Instruction& it, const Operand& target, const Operand& source) {
-    return (it.does == Does::kAnd || it.does == Does::kTest) && source.kind == Kind::kEqual && source.value.a < 256 && low_byte_alike(target);
+    return (it.does == Does::kAnd || it.does == Does::kTest) && it.has_immediate && source.value.a < 256 && low_byte_alike(target);
   }
   static bool low_byte_alike(const Operand& one) { return (uint8_t)one.value.a == (uint8_t)one.value.b; }
   // Whether the lowest bytes of two registers are combined, and the others with them, which are a part of an address.
@@ -440,7 +446,7 @@ class Stepper {
     size_t which = 0;
     while (which < a.imports.size() && a.imports[which].address != a.regs.rip) ++which;
     if (which == a.imports.size() || b.imports[which].address != b.regs.rip) return refuse("calls what it does not import");
-    for (int number : {7, 6, 2, 1, 8, 9})   // arguments: rdi rsi rdx rcx r8 r9
+    for (int number : kArguments)
       if (rest_[(size_t)number]) return refuse("takes a part of an address");
     const std::string takes = a.imports[which].takes;
     std::string what = arguments_finding(sides_, takes.c_str());
@@ -484,7 +490,7 @@ class Stepper {
   Sides sides_;
   Pair caller_;              // where the function returns to
   double deadline_s_;
-  bool clear_;
+  bool clear_, pages_drawn_;
   uint64_t steps_ = 0, last_ = 0;   // last_: where the latest instruction of the candidate lies in its object
   uint64_t lowest_ = 0;      // how low the stack was since it was cleared
   bool left_ = false;
@@ -499,7 +505,7 @@ class Stepper {
 
 }  // namespace
 
-std::string step(const int (&processes)[2], double deadline_s, bool clear) { return Stepper(processes, deadline_s, clear).run(); }
+std::string step(const int (&processes)[2], double deadline_s, const How& how) { return Stepper(processes, deadline_s, how).run(); }
 void go_on(const int (&processes)[2]) {
   for (int process : processes) ptrace(PTRACE_CONT, process, nullptr, nullptr);
 }
@@ -512,7 +518,7 @@ void be_stepped() {
 #else
 
 namespace stepping {
-std::string step(const int (&)[2], double, bool) { return "missing host code is followed on x86-64 only"; }
+std::string step(const int (&)[2], double, const How&) { return "missing host code is followed on x86-64 only"; }
 void go_on(const int (&)[2]) {}
 void be_stepped() {}
 }  // namespace stepping

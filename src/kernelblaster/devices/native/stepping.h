@@ -41,8 +41,8 @@ struct Announcement {
 // In the stepped process: waits, and makes itself known to the process that steps it. What malloc gives from then on lies
 // at `of_heap` in a page.
 void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes, uint64_t stream, uint64_t of_heap);
-// In the stepped process, after the call: waits.
-inline __attribute__((always_inline)) void called() {
+// In the stepped process, before its first call and after the last: waits.
+inline __attribute__((always_inline)) void wait_here() {
 #if defined(__x86_64__)
   asm volatile("int3" : : : "memory");
 #endif
@@ -53,11 +53,14 @@ void be_stepped();
 constexpr int kNotTraced = 3;
 constexpr char kAgain[] = "again";
 // Steps both processes, which have just been started and called be_stepped(), through one call. Returns a line:
-// "steps N", and then both wait in called(); "finding N WHAT" (N: where in its object), "missing WHY",
+// "steps N", and then both wait in wait_here(); "finding N WHAT" (N: where in its object), "missing WHY",
 // or kAgain where the system gave them addresses that are too much alike.
-// With `clear`, what functions leave on the stack is cleared, which ends up in the padding of structures.
-std::string step(const int (&processes)[2], double deadline_s, bool clear);
-// Lets processes that wait in called() go on.
+struct How {
+  bool clear;         // what functions leave on the stack, which ends up in the padding of structures
+  bool pages_drawn;   // the system draws pages of 4 KiB for addresses: those bits must differ, too
+};
+std::string step(const int (&processes)[2], double deadline_s, const How& how);
+// Lets processes that wait in wait_here() go on.
 void go_on(const int (&processes)[2]);
 
 }  // namespace stepping
