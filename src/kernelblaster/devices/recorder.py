@@ -260,7 +260,7 @@ class Recorder:
         self._buffer += piece
 
 
-def launches_moved(here: Sequence[Argument], there: Sequence[Argument]) -> list[tuple[int, int, int]]:
+def moved_ranges(here: Sequence[Argument], there: Sequence[Argument]) -> list[tuple[int, int, int]]:
     """(begin, end, new begin) of each tensor, to translate the addresses of a call with the arguments `here`
     to those of a call with the arguments `there`."""
     return [
@@ -282,7 +282,7 @@ def _followed(answer: str, call: CallToRecord, moved: CallToRecord) -> SteppedCa
     except InvalidLaunchList as error:
         return replace(done, finding=f"hands over no launches when it is followed: {error}")
     scratch = (call.scratch, call.scratch + window.SCRATCH_BYTES, moved.scratch)
-    if mine.moved([*launches_moved(call.arguments, moved.arguments), scratch]).does_as(other):
+    if mine.moved([*moved_ranges(call.arguments, moved.arguments), scratch]).does_as(other):
         return done
     return replace(done, finding=ELSEWHERE_OTHERWISE)
 

@@ -29,7 +29,7 @@ from kernelblaster.devices.device import (
 from kernelblaster.devices.device_code import device_code
 from kernelblaster.devices.launch_list import LaunchList
 from kernelblaster.devices.player_process import PlayerProcess
-from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder, launches_moved
+from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder, moved_ranges
 
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
@@ -208,7 +208,7 @@ class ReplayRunner:
         lists = [result for result in results if isinstance(result, LaunchList)]
         checked: list[LaunchList] = []
         for call, alone, again, away in zip(calls, lists[::3], lists[1::3], lists[2::3], strict=True):
-            ways = launches_moved(call.arguments, repeated[3 * len(checked) + 2].arguments)
+            ways = moved_ranges(call.arguments, repeated[3 * len(checked) + 2].arguments)
             same = alone.does_as(again) and alone.moved(ways).does_as(away)
             if alone.unloadable is not None:
                 raise CandidateDied(f"load: {alone.unloadable}")

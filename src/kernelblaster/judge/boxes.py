@@ -113,9 +113,10 @@ def written_box(
 
 
 def rows_box(signature: Signature, box: Box, rows: torch.Tensor, most: int, rng: Random) -> Box:
-    """A box like `box`, but with other indices along its `split`: as many pieces of neighbours in `rows` (the
-    indices that may be taken) as there are, at most `most`, drawn by `rng`. Fewer if they would read more
-    than 8 million (MOST_READ) input elements."""
+    """Returns a box that differs from `box` only along its `split` (the size that it can be cut along): there
+    it has indices of `rows` alone, those that may be taken. `rows` is cut into runs of neighbours, and `rng`
+    picks at most `most` of these; fewer if they would read more than 8 million (MOST_READ) input elements.
+    Returns `box` itself if it has no `split`, or `rows` is empty."""
     split = box.split
     if split is None or not len(rows):
         return box
