@@ -360,6 +360,7 @@ __attribute__((noinline)) void call_stepped(Call call, uint64_t away, uint64_t o
 // One of two processes that are stepped: started anew, so that all of it lies elsewhere.
 [[noreturn, gnu::noinline]] void be_one_of_two(uint64_t away, uint64_t seed, int seconds) {
   limit_stack(8 << 20);
+  mallopt(M_MMAP_MAX, 0);   // large blocks, too, are at the same place of the heap in both
   const Drawn drawn{away != 0, seed};
   std::vector<char> text;
   char piece[1 << 16];

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@ namespace {
 
 constexpr uint64_t kAround = 4ull << 30;     // RLIMIT_AS: nothing of a process is farther from its libraries, or its heap
 constexpr uint64_t kStack = 64ull << 20;
+constexpr uint64_t kThread = 4096;           // what a thread has of the C library and of thread-local variables
+constexpr int kFirstObject = 9;              // of the regions
 
 struct Named { const char* names; const char* takes; };
 
@@ -181,6 +184,20 @@ int look(dl_phdr_info* info, size_t, void* data) {
 Announcement says;
 std::vector<Import> imports;
 
+// Each object that is loaded is a region.
+int add_object(dl_phdr_info* info, size_t, void*) {
+  static int next = kFirstObject;
+  uint64_t first = ~0ull, last = 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    first = std::min<uint64_t>(first, info->dlpi_addr + segment.p_vaddr);
+    last = std::max<uint64_t>(last, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
+  }
+  if (first < last && next < kRegions) says.regions[next++] = {first, first, last};
+  return 0;
+}
+
 Import import_at(uint64_t address, const std::unordered_map<uint64_t, std::string>& known) {
   Import found{address, "!"};
   auto it = known.find(address);
@@ -237,9 +254,10 @@ __attribute__((noinline)) void announce(const void* entry, uint64_t tensors, uin
   says.regions[5] = {tensors, tensors, tensors + tensors_bytes};
   says.regions[6] = around(says.loaded, kAround);   // the candidate, and large blocks of memory
   says.regions[7] = {stream, stream, stream + 1};
-  // Large libraries begin at whole pages of 2 MiB, so that distances between libraries differ from process to process.
-  const uint64_t objects = (uint64_t)dlsym(RTLD_DEFAULT, "_ZSt7nothrow"), mathematics = (uint64_t)dlsym(RTLD_DEFAULT, "sin");
-  says.regions[8] = around(objects, kAround), says.regions[9] = around(mathematics, kAround);
+  // Systems put large libraries at whole pages of 2 MiB, and small things into the gaps: distances between libraries, and to
+  // what belongs to a thread, differ from process to process.
+  says.regions[8] = around((uint64_t)pthread_self(), kThread);
+  dl_iterate_phdr(add_object, nullptr);
   says.files[0] = (uint64_t)stdout, says.files[1] = (uint64_t)stderr;
   says.regions[3] = around((uint64_t)take_heap(of_heap), kAround);
   asm volatile("int3" : : "D"(&says) : "memory");

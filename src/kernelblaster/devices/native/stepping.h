@@ -26,7 +26,7 @@ struct Import {
 
 struct Region { uint64_t base, begin, end; };
 
-constexpr int kRegions = 10;
+constexpr int kRegions = 32;   // at most
 
 // What a process says of itself where it waits to be stepped; at the address in rdi.
 struct Announcement {
