@@ -166,6 +166,7 @@ def main() -> None:
     revision = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, check=True, capture_output=True, text=True
     ).stdout.strip()
+    options.file.parent.mkdir(parents=True, exist_ok=True)
     options.file.write_text(json.dumps({"before": options.before, "after": revision, "tasks": tasks}))
     pairs = [len(one.get("pairs", [])) for one in tasks.values()]
     print(

@@ -1,10 +1,15 @@
 """What one verdict costs: against a torch extension, in a batch of 64, and with profiling.
 
-python benchmarks/throughput.py [--out results/throughput.md]
+python benchmarks/throughput.py [--stages] [--out results/throughput.md]
+
+With --stages, a second batch of the same kernels is judged under Python's profiler: a row for each stage
+says how many seconds of the batch it took. Stages within others are named after them ("verified: recorded").
 """
 
 import argparse
+import cProfile
 import os
+import pstats
 import sys
 import tempfile
 import time
@@ -17,6 +22,11 @@ from publish import keep, publish
 from torch.utils.cpp_extension import load_inline
 
 from kernelblaster.api import DeviceJudge, open_device
+from kernelblaster.judge.clock import MeasuredClock, ModelledClock
+from kernelblaster.judge.host_check import check_host_code
+from kernelblaster.judge.order_check import OrderCheck
+from kernelblaster.judge.prepare import TaskPreparer
+from kernelblaster.judge.verify import Verifier
 from kernelblaster.records import Candidate, Profile
 from kernelblaster.testing.corpus import CORRECT, ROOT, Corpus
 
@@ -31,6 +41,28 @@ torch::Tensor softmax_forward(torch::Tensor x) {
   return out;
 }
 """
+STAGES = {
+    "tasks prepared": TaskPreparer.prepare,
+    "verified": Verifier.verify,
+    "verified: recorded": Verifier._record,
+    "verified: values drawn, called, compared": Verifier._check,
+    "timed": MeasuredClock.time,
+    "time modelled": ModelledClock.time,
+    "host code followed": check_host_code,
+    "memory order checked": OrderCheck.look,
+}
+
+
+def seconds_by_stage(profiler: cProfile.Profile) -> dict[str, float]:
+    """What each stage took in all its calls, from a profile; stages that were not reached are left out."""
+    taken = {
+        (file, line): cumulative
+        for (file, line, _), (_, _, _, cumulative, _) in pstats.Stats(profiler).stats.items()  # type: ignore[attr-defined]
+    }
+    places = {
+        name: (stage.__code__.co_filename, stage.__code__.co_firstlineno) for name, stage in STAGES.items()
+    }
+    return {name: taken[place] for name, place in places.items() if place in taken}
 
 
 def torch_extension(rows: int, columns: int) -> float:
@@ -83,6 +115,7 @@ def main() -> None:
         "--device", default="cuda", choices=("cuda", "emulated"), help="emulated: to try this"
     )
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--stages", action="store_true", help="judge a second batch under a profiler")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     corpus = Corpus()
@@ -114,6 +147,15 @@ def main() -> None:
     table.add(f"{len(jobs)} candidates of {tasks} tasks, none cached", f"{batch_s:.1f} s")
     table.add("candidates a minute", f"{len(jobs) * 60 / batch_s:.0f}", "at least 100")
     table.add("of these correct", f"{correct} of {len(jobs)}")
+
+    if arguments.stages:
+        again = [(t, fresh(c, n)) for n, (t, c) in enumerate(jobs)]
+        profiler = cProfile.Profile()
+        profiler.enable()
+        list(judge.evaluate_many(again))
+        profiler.disable()
+        for stage, seconds in seconds_by_stage(profiler).items():
+            table.add(f"the batch again, tasks known: {stage}", f"{seconds:.1f} s")
 
     batch = [fresh(example, n) for n in range(8)]
     for candidate in batch:

@@ -64,17 +64,17 @@ class Settings:
 def settings() -> Settings:
     """The settings, read from the environment variables anew at each call. Raises KernelBlasterError if a
     variable that should hold a positive number does not."""
-    cache = os.environ.get("KERNELBLASTER_CACHE")
     default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kernelblaster"
-    data = os.environ.get("KERNELBLASTER_DATA")
+    cache = _path("KERNELBLASTER_CACHE") or default
     share = Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "kernelblaster"
     part = os.environ.get(CONFINED)
+    nvcc = _path("KERNELBLASTER_NVCC")
     return Settings(
-        cache=Path(cache) if cache else default,
-        results=Path(part) if part else Path(cache) if cache else default,
+        cache=cache,
+        results=Path(part) if part else cache,
         cache_bytes=int(1e9 * _number("KERNELBLASTER_CACHE_GB", 5.0)),
-        data=Path(data) if data else share,
-        nvcc=os.environ.get("KERNELBLASTER_NVCC") or _tool("nvcc") or _wheel_nvcc(),
+        data=_path("KERNELBLASTER_DATA") or share,
+        nvcc=str(nvcc) if nvcc else _tool("nvcc") or _wheel_nvcc(),
         ncu=_tool("ncu"),
         sanitizer=_tool("compute-sanitizer"),
         call_limit_s=_number("KERNELBLASTER_CALL_LIMIT", 10.0),
@@ -82,7 +82,7 @@ def settings() -> Settings:
         database_patience_s=_number("KERNELBLASTER_DATABASE_PATIENCE", 60.0),
         unsafe=bool(os.environ.get(UNSAFE)),
         trusted=bool(os.environ.get(TRUSTED)),
-        readable=tuple(Path(path) for path in os.environ.get(READABLE, "").split(":") if path),
+        readable=tuple(Path(path).absolute() for path in os.environ.get(READABLE, "").split(":") if path),
         confined=bool(part),
     )
 
@@ -113,6 +113,13 @@ def mark_confined(results: Path, scratch: Path) -> None:
     os.environ["TMPDIR"] = str(scratch)
     for name, folder in CACHES.items():
         os.environ[name] = str(results / folder)
+
+
+def _path(variable: str) -> Path | None:
+    """The path in an environment variable, absolute, because tools run in folders of their own; None if it is
+    not set."""
+    value = os.environ.get(variable)
+    return Path(value).absolute() if value else None
 
 
 def _number(name: str, otherwise: float) -> float:
