@@ -1,15 +1,15 @@
 #!/bin/sh
-# What the judge claims, measured on a GPU: about 15 minutes on an H200, all with one command.
+# What the judge claims, measured on a GPU: about 20 minutes on an H200, all with one command.
 #
 #     [RESULTS=results] sh benchmarks/judge_on_gpu.sh [PYTHON [PART ...]]
 #
-# PART is exploits, mutants, candidates, timer, replay, throughput or recovery; all, without one. Each has a limit in
+# PART is exploits, each_way, throughput, judged_again, mutants, candidates, timer, replay or recovery; all, without one. Each has a limit in
 # seconds and writes its page to RESULTS while it goes on, so that what is there is true when it ends early; the exit
 # code says how many parts failed or ran out of time. The corpus comes first: it is what a verdict rests on.
 
 python=${1:-python}
 [ $# -gt 0 ] && shift
-wanted=" ${*:-exploits mutants candidates timer replay throughput recovery} "
+wanted=" ${*:-exploits each_way throughput judged_again mutants candidates timer replay recovery} "
 failed=0
 
 part() {  # seconds, name, arguments...
@@ -28,10 +28,12 @@ results=${RESULTS:-results}
 mkdir -p "$results"
 export KERNELBLASTER_CALL_LIMIT=3 # what hangs is to cost seconds
 part 330 exploits --device cuda --seconds 310
+part 150 each_way --device cuda
+part 200 throughput --stages
+part 270 judged_again --device cuda --seconds 250
 part 240 mutants --device cuda --filter --most 6 --seconds 225
 part 90 candidates
 part 150 timer --seconds 130
 part 60 replay
-part 180 throughput
 part 60 recovery
 exit "$failed"
