@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelblaster.judge.case import Case
 from kernelblaster.judge.precision import FEWEST, MOST, NARROW, bound, compare, exceeded, roundings
 from kernelblaster.judge.truth import scattered
 from kernelblaster.records import Tensor, Workload
@@ -266,3 +267,11 @@ def test_whole_numbers_are_not_excused_by_roundings() -> None:
     exact = compare(torch.arange(100), torch.arange(100)).errors
     assert exact is not None
     assert max(bound(exact, exact, torch.int64, 100, 10_000).model_dump().values()) == 0
+
+
+def test_steps_in_very_long_lines_have_wider_bounds() -> None:
+    tensor = Tensor(name="out", role="output", dtype="float32", dims=("m", "n"))
+    for count, factor in ((1 << 15, 1.0), (1 << 16, 2.0), (1 << 17, 4.0)):
+        workload = Workload(name="primary", sizes={"m": 3, "n": count})
+        assert Case(workload, "step").lenience(tensor) == factor
+        assert Case(workload, "written").lenience(tensor) == 1.0
