@@ -22,8 +22,8 @@ SEQUENTIAL = 1536
 # to right, of which many have one direction. At least SORTED, and extent / LONG_SORTED. But not for 16-bit
 # outputs: their sums are in float32, which is far more precise than what they are rounded to.
 SORTED, LONG_SORTED = 16.0, 1024
-# Steps: 1 up to this extent, then in proportion to it. Nearly all terms of a longer line have one sign and one
-# size, so that a sum from left to right costs more roundings than any bound allows (MOST in precision.py).
+# Steps: 1 up to this extent, then in proportion to it. Nearly all terms of a longer line have one sign and
+# one size, so that a sum from left to right costs more roundings than any bound allows (MOST in precision.py).
 LONG_STEP = 1 << 15
 
 
@@ -80,9 +80,9 @@ class Case:
 
     def lenience(self, tensor: Tensor) -> float:
         """The factor by which error bounds of the output `tensor` are multiplied in this verification case.
-        It is 1 for values like the task file's own, and for steps unless lines are very long. For rearranged values (repeated, sorted, mostly zero) it
-        is at least 3, because these cases are to find gross errors, while a correct kernel that sums in
-        another order must pass."""
+        It is 1 for values like the task file's own, and for steps unless lines are very long. For rearranged
+        values (repeated, sorted, mostly zero) it is at least 3, because these cases are to find gross errors,
+        while a correct kernel that sums in another order must pass."""
         if self.distribution in STRICT:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):
