@@ -23,7 +23,7 @@ SEQUENTIAL = 1536
 # outputs: their sums are in float32, which is far more precise than what they are rounded to.
 SORTED, LONG_SORTED = 16.0, 1024
 # Steps: 1 up to this extent, then in proportion to it. Nearly all terms of a longer line have one sign and
-# one size, so that a sum from left to right costs more roundings than any bound allows (MOST in precision.py).
+# size, so that a sum from left to right costs more roundings than any bound allows (MOST in precision.py).
 LONG_STEP = 1 << 15
 
 
