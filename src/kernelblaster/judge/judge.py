@@ -188,10 +188,10 @@ class DeviceJudge:
         started: float | None = None,
         draw: SecretDraw | None = None,
     ) -> Evaluation:
-        """Judges a candidate that was given to `compile` before; `binary` is what `compile` returned. The
-        candidate is verified and timed; if compilation failed, that failure is its outcome. `started` (a
-        value of time.perf_counter()) is when the evaluation's `seconds` begin to count; None: now. `draw`
-        repeats the random choices of an earlier evaluation; None draws new ones."""
+        """Judges a `candidate` for `task` that was given to `compile` before; `binary` is what `compile`
+        returned. The candidate is verified and timed; if compilation failed, that failure is its outcome.
+        `started` (a value of time.perf_counter()) is when the evaluation's `seconds` begin to count; None:
+        now. `draw` repeats the random choices of an earlier evaluation; None draws new ones."""
         started = time.perf_counter() if started is None else started
         draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):

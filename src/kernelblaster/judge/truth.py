@@ -116,9 +116,10 @@ class Truth:
     ) -> tuple[list[torch.Tensor] | None, LongestSum, list[OpenChoice | None]]:
         """Returns (outputs, seen, choices). `outputs` are the float64 reference's, on the values that `case`
         and `seed` determine; None if there is no float64 reference. `seen` has watched the operators run, and
-        knows the length of the longest sum. `choices` has an entry for each output: if it holds indices that
-        PyTorch leaves open where elements are equal, which others are right, else None. May overwrite the
-        arena, the memory that candidates work on."""
+        knows the length of the longest sum. `choices` has one entry for each output. An output may hold
+        indices for which PyTorch may choose among equal elements, as argmax does; its entry then says which
+        other indices are right. All other entries are None. May overwrite the arena, the memory that
+        candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         if not self._has_indices:
             return self._wide(case, seed, seen=seen), seen, [None] * len(self._task.signature.outputs)
