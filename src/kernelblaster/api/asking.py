@@ -71,22 +71,24 @@ class AskTell:
     def tell(
         self, candidate: CandidateLike, technique: str | None = None, description: str = ""
     ) -> Evaluation:
-        """Judges a candidate (a `.cu` file or its text) and returns the evaluation. `technique` is what you
-        applied to the fastest correct candidate so far, the one that `ask` advises on. The knowledge base
-        then learns what the technique gained over that candidate; it may be a technique that the knowledge
-        base does not know. `description` says what that does, for whoever is advised it later: one that
-        nobody has described is not offered for other candidates. If `technique` is None, or no candidate was
-        correct before, nothing is learned."""
+        """Judges a candidate (a `.cu` file or its text) and returns the evaluation. `technique` is the name
+        of what you applied to the fastest correct candidate so far, the one that `ask` advises on. The
+        knowledge base then learns how much the technique gained over that candidate. If `technique` is None,
+        or no candidate was correct before, nothing is learned.
+
+        The knowledge base need not know the technique yet. `description` explains a new one in words: `ask`
+        offers a technique for other candidates only if it has a description.
+        """
         return self._tell([load_candidate(candidate)], technique, description)[0]
 
     def sweep(
         self, candidate: CandidateLike, technique: str | None = None, description: str = ""
     ) -> tuple[Evaluation, list[Evaluation]]:
         """Judges a candidate with every combination of values of the tunable constants that its source
-        declares (`// kernelblaster-tune: BLOCK = 128, 256`), at most 64. Returns (the evaluation of the
-        fastest correct one, or the first evaluation if none is correct; all evaluations). `technique` and
-        `description` are as for `tell`; what it gained is learned of the fastest one. Raises
-        KernelBlasterError for more combinations."""
+        declares (`// kernelblaster-tune: BLOCK = 128, 256`). Returns (the evaluation of the fastest correct
+        combination, all evaluations); the first item is the first evaluation if none is correct. `technique`
+        and `description` are as for `tell`; the knowledge base learns what the fastest combination gained.
+        Raises KernelBlasterError for more than 64 combinations."""
         return self._tell(variants(load_candidate(candidate)), technique, description)
 
     def _tell(

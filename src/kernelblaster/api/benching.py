@@ -141,9 +141,9 @@ def bench(
 
 def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | None = None) -> Bench:
     """Opens the bench in `folder`. If there is none, creates it by `plan`, in the shared database `store` if
-    that is given. `start` is the initial knowledge base. If `plan` is given and `start` is a database URL,
-    that knowledge base is copied into the bench now. It could not be read later, because the plan is recorded
-    without the URL's password."""
+    that is given. `start` is the address of the initial knowledge base. If it is a database URL and `plan` is
+    given, that knowledge base is copied into the bench now. Later it could not be read, because the plan is
+    recorded without the URL's password."""
     bench = Bench.open(folder, plan, store)
     if plan is not None and is_url(start):
         try:

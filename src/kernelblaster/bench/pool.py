@@ -212,10 +212,10 @@ def _say(tell: Tell, words: str) -> None:
 
 
 class Judges:
-    """Opens the judges that jobs need, each when it is first needed. A judge serves one kind of device; on
-    the emulated device there is one for each GPU that is emulated. With `line`, a connection to the process
-    that owns the devices, that process judges; without it, this one does. Evaluations are kept if the pool
-    has `verdicts`. A context manager, which closes the judges at its end."""
+    """A context manager that opens the judges that jobs need, each when it is first needed, and closes them
+    at its end. There is one judge for each kind of device and, on the emulator, for each GPU that it
+    emulates. With `line`, a connection to the process that owns the devices, candidates are judged by that
+    process; with None, by this one. If `pool.verdicts` is set, evaluations are stored there and reused."""
 
     def __init__(self, pool: WorkerPool, line: PipeLine | None = None) -> None:
         self._pool = pool

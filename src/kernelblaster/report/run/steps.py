@@ -163,8 +163,8 @@ class Tree:
         return [entry.row for entry in self._entries.values()]
 
     def detail(self, id_: str) -> StepDetail:
-        """Everything that is shown when the line with this id is opened: why the step was tried, what
-        changed, questions to models. Raises KeyError if there is no such line."""
+        """Returns everything that is shown when the line with the id `id_` is opened: why the step was tried,
+        what changed, questions to models. Raises KeyError if there is no such line."""
         entry = self._entries[id_]
         child, link = self._judged.get(entry.code), entry.link
         mine = self._assigned.get(id_, [])
