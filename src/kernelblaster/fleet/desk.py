@@ -68,9 +68,9 @@ class Waiting:
         return self._taken(client, self._of[client].popleft())
 
     def take_newest(self) -> Pending | None:
-        """Takes a request out of the queues, for another device: of the last requests of all clients the
-        newest one. Requests marked `alone`, with which a process was lost before, are not taken; None if all
-        last requests are marked."""
+        """Takes a request out of the queues, so that another device can answer it. Only the last request in
+        each client's queue is considered, and the newest of these is taken. Requests marked `alone`, with
+        which a process was lost before, are not taken; None if there is no other."""
         newest = [line[-1] for line in self._of.values() if not line[-1].alone]
         if not newest:
             return None
