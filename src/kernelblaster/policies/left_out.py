@@ -70,9 +70,9 @@ class KernelFacts:
     applied: Collection[str] = ()
 
     def why_not(self, technique: str) -> str | None:
-        """Why a technique (or a recipe, several of them) is of no use for the kernel, in a few words; None if
-        it may be of use. Of techniques that nothing is known about, only those that were applied are of
-        none."""
+        """Returns why a technique (or a recipe, several of them) is of no use for the kernel, in a few words;
+        None if it may be of use. A technique that this module has no rule for is of no use only if it was
+        applied already."""
         if is_recipe(technique):
             parts = techniques_of(technique)
             unfit = next((why for part in parts if (why := self._unfit(part))), None)
