@@ -169,6 +169,7 @@ def tiny_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def small_sizes(position: int, size: FreeSize) -> list[int]:
-    """Returns values to try for a free size in the small workload, which the emulator runs, best first: below
-    the size's value, at most 128, first ones that are not powers of two. `position` is unused."""
+    """Returns values to try for a free size in the small workload, which the emulator runs, best first. All
+    are below the size's value and at most 128, in a fixed order that begins with numbers that are no powers
+    of two (17, 9, 24). `position` is unused."""
     return [v for v in (17, 9, 24, 16, 12, 8, 5, 4, 3, 2, 32, 48, 64, 128) if v < size.value]
