@@ -23,8 +23,9 @@ class ContentChanges(NamedTuple):
 
 
 def changed_rows(connection: Connection, about: Any, since: int) -> ContentChanges:
-    """Returns the rows that changed after version `since`; all rows if the tables were written anew after it.
-    `about` is the row of the table kb_about."""
+    """Returns the rows of performance states and techniques that changed after version `since`, or all rows
+    if the tables were written anew after it. `about` is the row of the table kb_about, which says when that
+    was."""
     known = 0 if about.rebuilt > since else since
     found = (
         connection.execute(select(table).where(table.c.version > known))

@@ -26,9 +26,9 @@ UNKNOWN_REACH = log(0.5)  # of a recipe that nothing is known of
 
 
 def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
-    """Returns the recipe of these techniques; each is given as (name, log speedup). If the recipe's text
-    would have more than 200 characters (LONGEST), those that gained least are left out. None if fewer than
-    two techniques are left."""
+    """Returns the recipe of the techniques in `gains`, each given as (name, log speedup). If the recipe's
+    text would have more than 200 characters (LONGEST), those that gained least are left out. None if fewer
+    than two techniques are left."""
     total: dict[str, float] = {}
     for technique, gained in gains:
         total[technique] = total.get(technique, 0.0) + gained
@@ -38,9 +38,9 @@ def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
 
 
 def reach(timing: Timing) -> float:
-    """Returns the natural logarithm of the roofline floor (the least time that the GPU's bandwidth and peak
-    rates allow) divided by the candidate's time: 0 for a candidate at the floor, negative for a slower
-    one."""
+    """Returns, for a candidate with this `timing`, the natural logarithm of the roofline floor (the least
+    time that the GPU's bandwidth and peak rates allow) divided by the candidate's time: 0 for a candidate at
+    the floor, negative for a slower one."""
     return log(timing.floor_us / timing.candidate_us)
 
 

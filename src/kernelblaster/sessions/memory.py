@@ -209,10 +209,10 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Returns the changes that would keep the knowledge base small, of which `now` is the present
-        content: similar performance states merged, techniques that do not pay retired, old evidence given
-        less weight. They are due once in every 500 recorded changes (CONSOLIDATED). Empty if no multiple of
-        500 was passed since the iteration began."""
+        """Returns the changes that would keep the knowledge base small: similar performance states merged,
+        techniques that do not pay retired, old evidence given less weight. `now` is its present content. The
+        changes are due once in every 500 recorded changes (CONSOLIDATED). Empty if no multiple of 500 was
+        passed since the iteration began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())
