@@ -196,7 +196,7 @@ class AskTell:
         return facts.why_not(technique) or ("nobody has said what it is" if undescribed else None)
 
     def is_described(self, technique: str) -> bool:
-        """Whether the knowledge base has a description of a technique, in whichever state."""
+        """Whether the knowledge base has a description of a technique, in any performance state."""
         known = self._session.memory.now().entries.values()
         return any(of[technique].description for of in known if technique in of)
 
@@ -251,11 +251,11 @@ def session(
     dtype: Dtype | None = None,
 ) -> Iterator[AskTell]:
     """A context that opens a search whose candidates you write, and gives it as an `AskTell`. `task` is what
-    to compute: a name, a file, source text, or a module with example `inputs`. Candidates run on `device`; an
-    emulated one stands for `gpu`. `knowledge` (a path or URL) is the knowledge base that is read and taught,
-    `runs` the folder in which the run is kept; None: the user's own. `dtype` is what floating tensors are
-    cast to, None for their own types. The number of candidates is not limited. Results are written when the
-    block ends without an error."""
+    to compute: a name, a file, source text, or a module with example `inputs`. `device` says where candidates
+    run; `gpu` is the GPU that an emulated device stands for. `knowledge` (a path or URL) is the knowledge
+    base that is read and taught, `runs` the folder in which the run is kept; None: the user's own. `dtype` is
+    what floating tensors are cast to, None for their own types. The number of candidates is not limited.
+    Results are written when the block ends without an error."""
     loaded = load_task(task, dtype, inputs=inputs)
     search = Search(evaluations=UNLIMITED)
     where = knowledge_at(knowledge)

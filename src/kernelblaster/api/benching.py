@@ -34,10 +34,10 @@ NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last onl
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Result of a bench so far. `folder` is where the bench is kept, `plan` what it was to do, `device` the
-    name of the device. `rows` has one row for each task and seed, also for those that are not searched yet.
-    `summaries` has the statistics of each group of tasks (a level or folder) against each baseline. `pace` is
-    the throughput. `modelled`: times come from a model of the GPU."""
+    """Result of a bench so far. `folder` is where the bench is kept, `plan` says what it searches and
+    measures, `device` is the name of the device. `rows` has one row for each task and seed, also for those
+    that are not searched yet. `summaries` has the statistics of each group of tasks (a level or folder)
+    against each baseline. `pace` is the throughput. `modelled`: times come from a model of the GPU."""
 
     folder: Path
     device: str

@@ -148,7 +148,8 @@ class Cost:
     usd: float | None = 0.0
 
     def plus(self, other: "Cost") -> "Cost":
-        """Returns the sum of this cost and `other`. Its dollars are None if those of one of them are unknown."""
+        """Returns the sum of this cost and `other`. Its dollars are None if those of one of the two are
+        unknown."""
         usd = None if self.usd is None or other.usd is None else self.usd + other.usd
         return Cost(
             self.evaluations + other.evaluations,

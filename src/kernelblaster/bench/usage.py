@@ -81,8 +81,9 @@ class Transition:
 class TechniqueUsage:
     """What searches tried. Attempts are counted by technique (`techniques`), by performance state (`states`;
     what bounds a kernel, like "memory-bandwidth") and by (state, technique) (`pairs`). `visited` has for each
-    task the states that its candidates were in, in the order in which they first occurred. `transitions` say
-    which technique pays directly after which other one."""
+    task the states that its candidates were in, in the order in which they first occurred. `transitions` has
+    an entry for each technique that was applied directly after another one, which says how often that paid.
+    """
 
     techniques: dict[str, Uses]
     states: dict[str, Uses]

@@ -159,8 +159,8 @@ def _files(name: str) -> list[Path]:
 
 
 def still_there(names: Iterable[str]) -> list[str]:
-    """Returns those of `names` that still stand for existing tasks. A continued bench grants itself access to
-    these only; tasks whose files are gone are reported later."""
+    """Returns those of `names` that still stand for existing tasks. Used when a bench is continued: the
+    command is confined to the files of these tasks, and reports the others as gone."""
     found = []
     for name in names:
         with suppress(BadTask):

@@ -30,7 +30,8 @@ def kernel_profile(
 
 
 def copy_profile(work: Mapping[str, Any], duration_us: float) -> KernelProfile:
-    """The profile of a fill or copy, whose only metric is `duration_us`. `work` has its name, grid and block."""
+    """The profile of a fill or copy, which has only one metric, `duration_us`. `work` has its name, grid and
+    block of threads."""
     metric = Metric(name="Duration", unit="us", value=duration_us, tier="modelled", section=LIGHT)
     return KernelProfile(name=work["name"], grid=work["grid"], block=work["block"], metrics=(metric,))
 

@@ -26,10 +26,10 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 class Pending:
     """A request that waits for its answer. `client` is who asks; `search` is (client, hash of the task): one
     client searches one task after another. `work` is a hash of what is to be done, equal for requests that
-    run the same code on the same kind of device. `compiled` is the compiled candidate, None if there is none
-    yet or none is needed. `since` is when the request was made (a `time.monotonic`, in seconds). `alone` is
-    set after a device's process was lost with this request, or a batch with it failed: it is then sent again
-    without other requests."""
+    run the same code on the same kind of device. `compiled` is the compiled candidate; None if it is not
+    compiled yet, or if the request needs none. `since` is when the request was made (a `time.monotonic`, in
+    seconds). `alone` is set after a device's process was lost with this request, or a batch with it failed:
+    it is then sent again without other requests."""
 
     request: Request
     client: Hashable
@@ -187,9 +187,9 @@ class Desk:
 
     def spare_evaluation(self) -> Pending | None:
         """Takes an evaluation out of this queue, so that another emulated device can make it; times are
-        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (a
-        process was lost with it before). None if there is none, if this device is a GPU, or if fewer than two
-        requests wait."""
+        modelled, so the result is the same there. It is the newest evaluation, except those marked `alone`,
+        with which a process was lost before. None if there is none, if this device is a GPU, or if fewer than
+        two requests wait."""
         if not self.could_spare:
             return None
         newest = self.waiting.take_newest()

@@ -27,9 +27,9 @@ MOST_READ = 1 << 23  # input elements of a box that depend on it
 class Box:
     """A part of a workload that is compared with the reference by itself. Independent sizes are those along
     which outputs do not depend on each other, like a batch. For each of these, `chosen` has the indices that
-    belong to the box, by the size's name; along all other sizes, every index does. `split` is the size along
-    which `slabs` cuts the box into pieces. It is None if the box is the whole workload: such a box is not
-    cut."""
+    belong to the box, by the size's name; along all other sizes, all indices belong to it. `split` is the
+    size along which `slabs` cuts the box into pieces. It is None if the box is the whole workload: such a box
+    is not cut."""
 
     workload: Workload
     chosen: dict[str, torch.Tensor]

@@ -131,11 +131,12 @@ class DeviceJudge:
     def profile_many(
         self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, depth: Depth = "detailed"
     ) -> list[list[Profile | Outcome]]:
-        """`wanted` has pairs: a task, and candidates for it. Returns for each pair a list with the profile of
-        each candidate at the primary workload (the timed sizes), or the candidate's outcome if it does not
-        compile or fails verification. Tasks whose tensors take at most 4 GiB together are profiled in one
-        start of the profiler. `depth` says how much is collected: "quick" (what performance states are named
-        from), "usual" (also the profiler's advice) or "detailed" (also counts by instruction)."""
+        """Profiles candidates of several tasks at their primary workloads (the timed sizes). `wanted` has
+        pairs: a task, and candidates for it. Returns for each pair a list with the profile of each candidate,
+        or the candidate's outcome if it does not compile or fails verification. Tasks whose tensors take at
+        most 4 GiB together are profiled in one start of the profiler. `depth` says how much is collected:
+        "quick" (what performance states are named from), "usual" (also the profiler's advice) or "detailed"
+        (also counts by instruction)."""
         self.options.progress("compiling")
         compiled = [
             (self._tasks.prepare(task), [(one, self.compile(task, one)) for one in candidates])

@@ -225,10 +225,10 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """Returns how far two outputs may be from each other, by error measure, if one may be off from the truth
-    by `allowed` and the other by `own` (None: not at all). That is the sum of both, multiplied by 1.25
-    because these bounds were found on other input values; with `few`, for outputs of few elements, by 2
-    because their errors vary more."""
+    """Returns how far two outputs may be from each other, by error measure: `allowed`, the bound on one's
+    error, plus `own`, the other's error (None: 0), times a factor. The factor is 1.25, because these numbers
+    were found on other input values; with `few`, for outputs of few elements, it is 2, because their errors
+    vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 

@@ -1,5 +1,6 @@
-"""Calls of one candidate at large workloads on the emulator, each compared with the reference: which values
-they have, how much of them is run, and which calls follow where one leaves doubts."""
+"""Runs one candidate at large workloads on the emulator and compares the results with the reference: chooses
+the values of each call, how many of its blocks are run, and which further calls are needed if errors might be
+due to chance."""
 
 import random
 from dataclasses import replace

@@ -53,9 +53,9 @@ class Truth:
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Takes `tensors` (inputs, then parameters), which already hold the values of a verification case, as
-        the case's values, in place of a call of `write`. The float64 reference reads its inputs and
-        parameters from them when it is computed with the same `seed`."""
+        """Declares that `tensors` (inputs, then parameters) hold the values of a verification case already,
+        so that `write` need not be called. The float64 reference reads its inputs and parameters from them
+        when it is computed with the same `seed`."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
@@ -129,8 +129,8 @@ class Truth:
 
     def rounded(self, case: Case, seed: int, *, ties: bool = True) -> list[torch.Tensor] | None:
         """Returns the float64 reference outputs of the verification case `case` after every input value
-        (determined by `seed`) was changed by up to one rounding of its type. Compared with the result of
-        `outputs`, which are those without this change, they show how much roundings of the inputs change the
+        (determined by `seed`) was changed by up to one rounding of its type. The difference from the result
+        of `outputs`, which uses the unchanged values, shows how much roundings of the inputs change the
         result. In the kinds of values that test ties, equal values are changed equally, unless `ties` is
         False. None if there is no float64 reference."""
         return self._wide(case, seed, shake="tied" if ties else "apart")

@@ -1,5 +1,5 @@
-"""Tells which known techniques are of no use for a kernel that somebody else wrote: those that its task or
-its source cannot use, and those that it has already."""
+"""Tells which known techniques cannot help a kernel that somebody else wrote: those that do not fit its task
+or its source, and those that are applied in the source already."""
 
 import re
 from collections.abc import Collection

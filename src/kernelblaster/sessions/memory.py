@@ -121,8 +121,8 @@ class Memory:
         return earlier_samples(self._run, self._knowledge.name, self.architecture)
 
     def replay(self, steps: Sequence[Step]) -> list[Sample]:
-        """Returns these steps of the present run, each with the evaluations of the candidate before it and of
-        the one that it led to."""
+        """Returns these steps of the present run, each with two evaluations: of the candidate to which its
+        technique was applied, and of the resulting candidate."""
         return samples(steps, self._judging.evaluations, self._judging.floor_bytes)
 
     # Teaching

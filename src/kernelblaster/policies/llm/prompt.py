@@ -42,8 +42,8 @@ class Piece:
 
     @property
     def saved(self) -> int:
-        """The estimated number of tokens by which leaving this piece out, and showing its replacement, the
-        text `instead`, shortens the prompt."""
+        """The estimated number of tokens by which a prompt becomes shorter if the text `instead` takes the
+        place of this piece."""
         return tokens_of(self.text) - tokens_of(self.instead)
 
 

@@ -3,7 +3,7 @@
     with open_run(root, "last") as run:
         tree = Tree(run, History(run), exchanges_of(run.events))
         for row in tree.rows:  # one line for each candidate
-            detail = tree.detail(row.id)  # what unfolding the line shows
+            detail = tree.detail(row.id)  # what is shown when the line is unfolded
 
 `History(run)` reads the verdicts of the run, `exchanges_of` the questions to language models and their
 answers.

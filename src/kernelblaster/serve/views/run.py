@@ -71,8 +71,8 @@ class RunView:
         self._load()
 
     def refresh(self) -> bool:
-        """Reads what is new in the run's log, which process works on it, and what people asked of it; returns
-        whether anything changed."""
+        """Looks for changes: reads what is new in the run's log, which process works on the run, and what
+        people asked of it. Returns whether anything changed."""
         changed = self.run.update()
         self.writer = writer_of(self.run.folder)
         seen = (self.writer, _stamp(self.run.folder / STEERING), self._said())
