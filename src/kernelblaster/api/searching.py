@@ -123,10 +123,10 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 def new_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Run:
-    """Creates a run with a copy of the task and returns it, open for writing. `wanted` says what it is to do.
-    Its folder is a new one under `runs`, or `folder` if that was reserved for it. With `store`, the URL of a
-    shared database, its events are kept there. Raises KernelBlasterError, before anything is created, if a
-    model or the GPU that is asked for cannot be used."""
+    """Creates a run with a copy of the task and returns it, open for writing. `wanted` describes the run:
+    search settings, device, models. Its folder is a new one under `runs`, or `folder` if that was reserved
+    for it. With `store`, the URL of a shared database, its events are kept there. Raises KernelBlasterError,
+    before anything is created, if a model or the GPU that is asked for cannot be used."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:

@@ -147,8 +147,9 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
 
 
 def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
-    """How quickly a search discovers what pays: after each step, (number of steps so far, number of different
-    pairs of performance state and technique that had gained more than 1 % by then)."""
+    """Returns how quickly a search discovers what pays. The list has a pair for each step: (the number of
+    steps so far, the number of different pairs of performance state and technique that had gained more than 1
+    % by then)."""
     paid: set[tuple[str, str]] = set()
     counts = []
     for number, step in enumerate(steps, 1):

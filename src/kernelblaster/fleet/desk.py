@@ -60,10 +60,10 @@ class Waiting:
         self._count += 1
 
     def take_next(self, ahead: Mapping[Hashable, int]) -> Pending:
-        """Takes the next request to compile out of the queues. `ahead` says of each client how many of its
-        candidates are compiled or compiling already (0 for a client that is not a key of it). Returns the
-        oldest request of the client with the smallest number; of several such clients, of the one whose
-        oldest request is the oldest."""
+        """Takes the next request to compile out of the queues: the oldest one of the client for which the
+        fewest candidates are compiled or compiling. `ahead` has this number for each client (0 for a client
+        that is not a key of it). If several clients have the same smallest number, the oldest of their
+        requests is taken."""
         client = min(self._of, key=lambda one: (ahead.get(one, 0), self._of[one][0].since))
         return self._taken(client, self._of[client].popleft())
 

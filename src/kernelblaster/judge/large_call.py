@@ -92,10 +92,11 @@ class _Slab:
 
 class LargeCall:
     """One call of a candidate at `workload`, which is made in three steps: `fill`, then `run`, then
-    `compare`. `known` has the task's reference and what else calls need. `runner` has the candidate loaded;
-    it shares `arena`, the memory in which the workload's tensors lie. The reference is computed on `device`,
-    for the compared parts (slabs) only. `rng` draws values and addresses. With `like`, an earlier call at the
-    same workload, tensors lie at the same positions of their slots as there, but at other addresses.
+    `compare`. `known` has the task, its reference and its independent sizes. `runner` has the candidate
+    loaded; it shares `arena`, the memory in which the workload's tensors lie. The reference is computed on
+    `device`, for the compared parts (slabs) only. `rng` draws values and addresses. With `like`, an earlier
+    call at the same workload, tensors lie at the same positions of their slots as there, but at other
+    addresses.
 
     After `compare`, the attribute `doubts` lists errors above the bound in outputs of so few elements that
     they may be due to chance. Methods raise Stop if the candidate is wrong, CandidateDied or CandidateHung if

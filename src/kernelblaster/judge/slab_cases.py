@@ -1,6 +1,6 @@
-"""The kinds of values (random, huge, NaN, ...) that the parts of one large workload hold, so that one call of
-a candidate tries many of them. The part of a workload that is compared is a box; it is cut into slices, the
-slabs."""
+"""Chooses the kinds of values (random, huge, NaN, ...) for the parts of one large workload, so that one call
+of a candidate tries many of them. The part of a workload that is compared is a box; it is cut into slices,
+the slabs."""
 
 import random
 from collections.abc import Iterator, Sequence

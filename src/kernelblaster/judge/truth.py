@@ -32,7 +32,7 @@ class Truth:
     """Fills tensors with the values of verification cases of one task, and computes the float64 reference on
     these values. `baseline` is what candidates are compared with; it supplies values for inputs and
     parameters. To save memory, the reference may overwrite `arena`, the memory that candidates work on. `rng`
-    draws the small changes of the inputs in `rounded`, and in `patch` which elements are changed."""
+    draws how inputs are changed: in `rounded` by how much, in `patch` which elements."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task

@@ -53,8 +53,8 @@ class Evidence(Record):
         )
 
     def plus(self, other: "Evidence") -> "Evidence":
-        """Returns the evidence from the attempts of this one and of `other` together. An attempt that is in
-        both is counted twice; the caller sees to it that there is none."""
+        """Returns the evidence from the attempts of this one and of `other` together. No attempt may be in
+        both, since it would be counted twice; this is not checked."""
         failures = dict(self.failures)
         for kind, count in other.failures.items():
             failures[kind] = failures.get(kind, 0.0) + count

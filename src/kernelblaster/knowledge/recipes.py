@@ -56,15 +56,16 @@ def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[Recipe]:
     """Returns at most six recipes (sets of techniques for one step, OFFERED), best first, for a kernel of the
-    `family` (kind of computation; None: unknown, which none matches) in the performance state `state`. There
-    are two kinds: recipes that gave valid candidates in this family, in any state; and recipes that are known
-    in this state but were never tried. Recipes that would add fewer than two techniques to `applied` are left
-    out.
+    `family` (kind of computation) in the performance state `state`. There are two kinds: recipes that gave
+    valid candidates in this family, in any state; and recipes that are known in this state but were never
+    tried. If `family` is None (unknown), there are none of the first kind. Recipes that would add fewer than
+    two techniques to `applied` are left out.
 
     The order is: first the recipe of the family's usual techniques (see `usual_recipe`), then the recipe with
     the best result in this state, then the others by an optimistic prediction: the mean plus one standard
     deviation, lowered by failures. For a recipe that was tried in this state, only its results there count.
-    `content` is the knowledge base's; predictions are for the GPU `architecture`."""
+    `content` is the knowledge base's; predictions are for the GPU `architecture`.
+    """
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}
     seen: dict[Recipe, float] = {}

@@ -133,9 +133,9 @@ class Neighbourhood:
         self, family: str | None, techniques: Sequence[str], unlike: Sequence[str] = ()
     ) -> list[RetrievedExemplar]:
         """Returns the exemplars (sources of searches' best candidates) that have something in common with the
-        kernel in question: its `family`, its primary bottleneck, or one of the `techniques`. If `family` is
-        None, it is unknown, and no exemplar has it in common. Exemplars with most in common come first. Those
-        whose source is one of the texts `unlike` are left out."""
+        kernel in question: its `family` (not considered if None), its primary bottleneck, or one of the
+        `techniques`. Exemplars with most in common come first. Those whose source is one of the texts
+        `unlike` are left out."""
         ranked: list[tuple[float, RetrievedExemplar]] = []
         for name, far in self.distances.items():
             for one in self._content.states[name].exemplars:

@@ -95,8 +95,8 @@ class Catalog:
             self._lock.release()
 
     def runs(self, bench: str = "") -> list[ListedRun]:
-        """The runs of the bench with the id `bench`, or those of no bench if it is empty, running ones first,
-        then the latest."""
+        """The runs of the bench with the id `bench`; if that is empty, the runs that belong to no bench.
+        Running ones come first, then the latest."""
         found = [one for one in list(self._runs.values()) if one.place.bench == bench]
         return sorted(found, key=lambda one: one.order)
 

@@ -89,13 +89,13 @@ class Memory:
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """Returns (the name of the known performance state that matches that of the kernel `target`, one
+        """Returns (the name of the known performance state that matches the state of the kernel `target`, one
         prediction for each technique). Predictions are made for the given `techniques` and for the recipes
-        (several techniques in one step) that the knowledge base offers for the kernel, without those that are
-        retired in the state. A prediction is the log speedup that is expected, by `theta` (the knowledge
-        base's content when the iteration began), over the candidate with the evaluation `parent`, in which
-        the techniques `applied` were used. If a technique was not tried in the state, it is predicted from
-        similar states; if the state does not have it, it is added there with a weak prior."""
+        (several techniques in one step) that the knowledge base offers for the kernel, except those that are
+        retired in the state. A prediction is the log speedup that is expected over the candidate with the
+        evaluation `parent`, in which the techniques `applied` were used. It is made by `theta`, the knowledge
+        base's content when the iteration began. If a technique was not tried in the state, it is predicted
+        from similar states; if the state does not have it, it is added there with a weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
@@ -152,8 +152,9 @@ class Memory:
 
     def remember_recipe(self, key: str, step: Step) -> None:
         """Teaches the knowledge base a recipe (several techniques that led from the first candidate to the
-        best one so far). `step` has the recipe as its technique and what it gained in all. A recipe that its
-        performance state does not have is added. Does nothing if `key` was recorded in this run before."""
+        best one so far). The `technique` of `step` is the recipe, and its `result` is what the recipe gained
+        in all. The recipe is added to the performance state of the step if it is not there yet. Does nothing
+        if `key` was recorded in this run before."""
 
         self._run.once("recipe", key, lambda: self._observe([step]))
 

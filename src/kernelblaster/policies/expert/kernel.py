@@ -21,9 +21,9 @@ from kernelblaster.policies.expert.schedules.schedule import Family, Schedule
 
 @dataclass(frozen=True)
 class Stage:
-    """A reduction or scan within a kernel, called `name`. It combines the values of `body` over the stage's
-    own `axes` by the operation `combine`. It does so for each point of the kernel's axes; with `over`, for
-    each point of these further axes too, with a result for each."""
+    """A reduction or scan within a kernel, called `name`. At each point of the kernel's axes, it combines the
+    values of `body` over the stage's own `axes` by the operation `combine`. With `over`, it does so at each
+    point of these further axes too, and has a result for each point."""
 
     name: str
     combine: Combine
