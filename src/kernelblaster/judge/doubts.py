@@ -1,6 +1,6 @@
-"""Postpones the decision on a large call whose errors exceed the bound in an output of few elements, because
-they may do so by chance. Values of the same kind are then drawn again, and the errors of all draws together
-decide."""
+"""Postpones the verdict on a candidate if its errors at a large size exceed the bound in an output of few
+elements, because that may be chance. Values of the same kind are then drawn again, and the errors of all
+draws together decide."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ MOST_DRAWS = 21  # as many as in verification
 
 @dataclass
 class Doubt:
-    """An undecided comparison: with values as `case` says, errors of a large call exceeded their bound in an
+    """An undecided comparison: with values as `case` says, errors at a large size exceeded their bound in an
     output of few elements, where that may be chance. `draws` has for each draw of such values the errors of
     every output of the task; the caller appends further draws. `comparer` decides."""
 

@@ -117,7 +117,7 @@ class Truth:
         """Returns (outputs, seen, choices). `outputs` are the float64 reference's, on the values that `case`
         and `seed` determine; None if there is no float64 reference. `seen` has watched the operators run, and
         knows the length of the longest sum. `choices` has one entry for each output. An output may hold
-        indices for which PyTorch may choose among equal elements, as argmax does; its entry then says which
+        indices for which PyTorch may choose among equal elements, as topk does; its entry then says which
         other indices are right. All other entries are None. May overwrite the arena, the memory that
         candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
@@ -146,7 +146,8 @@ class Truth:
     ) -> list[Demand] | None:
         """Returns what is required of each output where inputs are NaN or infinite; None if there is no
         float64 reference. The verification case `case` and `seed` determine the input values. `truth` are the
-        float64 outputs on them, `right` PyTorch's own, and `seen` is the second result of `outputs`."""
+        float64 outputs on them, `right` PyTorch's own. `seen`, which `outputs` returned, has watched the
+        operators run."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():

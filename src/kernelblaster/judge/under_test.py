@@ -202,8 +202,8 @@ class CandidateUnderTest:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """A context in which PyTorch runs on one host thread: at small sizes, waking others takes longer than
-    computing."""
+    """A context in which PyTorch runs on one host thread: at small sizes, waking further threads takes longer
+    than computing."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -43,9 +43,8 @@ class SearchNode:
 
     @property
     def worth(self) -> float:
-        """The speedup over the baseline times exp(`payoff`), where `payoff` is what the last technique is
-        worth because others gain more after it. A candidate thus counts as faster if its last technique
-        prepares others."""
+        """The speedup over the baseline times exp(`payoff`). Thus a candidate counts as faster if its last
+        technique prepares others, which gain more after it."""
         return self.speedup * exp(self.payoff)
 
 

@@ -78,7 +78,8 @@ class SizeDraws:
     are unpredictable.
 
     With `small`, there are also "stretched" draws: one size is above its value in the primary workload, and
-    all others are 1 to 3. No size is stretched whose value in the primary workload is above `most_stretched`.
+    all others are 1 to 3. Sizes with a value above `most_stretched` in the primary workload are never
+    stretched.
     """
 
     def __init__(
