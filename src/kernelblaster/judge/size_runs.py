@@ -53,8 +53,9 @@ class SizeRuns:
         """Makes a call at the sizes of `workload` and a second one, and compares the outputs of both with the
         reference. The second call has other values and scalars, drawn by `rng`, and lies at other addresses;
         global variables still hold what the first call left there. It is left out if it would take the
-        emulator too long. Returns how much the first call did; None if even that is too much work. Raises
-        Stop if results are wrong."""
+        emulator too long. Returns how much the first call did; None if even that is too much work. If this is
+        too little (see `uncovered`), or none of the blocks that were run wrote anything, nothing is compared.
+        Raises Stop if results are wrong."""
         first, box, draws, written = self._first(workload, rng)
         if written is None:
             return None
