@@ -71,22 +71,24 @@ class AskTell:
     def tell(
         self, candidate: CandidateLike, technique: str | None = None, description: str = ""
     ) -> Evaluation:
-        """Judges a candidate (a `.cu` file or its text) and returns the evaluation. `technique` is what you
-        applied to the fastest correct candidate so far, the one that `ask` advises on. The knowledge base
-        then learns what the technique gained over that candidate; it may be a technique that the knowledge
-        base does not know. `description` says what that does, for whoever is advised it later: one that
-        nobody has described is not offered for other candidates. If `technique` is None, or no candidate was
-        correct before, nothing is learned."""
+        """Judges a candidate (a `.cu` file or its text) and returns the evaluation. `technique` is the name
+        of what you applied to the fastest correct candidate so far, the one that `ask` advises on. The
+        knowledge base then learns how much the technique gained over that candidate. If `technique` is None,
+        or no candidate was correct before, nothing is learned.
+
+        The knowledge base need not know the technique yet. `description` explains a new one in words: `ask`
+        offers a technique for other candidates only if it has a description.
+        """
         return self._tell([load_candidate(candidate)], technique, description)[0]
 
     def sweep(
         self, candidate: CandidateLike, technique: str | None = None, description: str = ""
     ) -> tuple[Evaluation, list[Evaluation]]:
         """Judges a candidate with every combination of values of the tunable constants that its source
-        declares (`// kernelblaster-tune: BLOCK = 128, 256`), at most 64. Returns (the evaluation of the
-        fastest correct one, or the first evaluation if none is correct; all evaluations). `technique` and
-        `description` are as for `tell`; what it gained is learned of the fastest one. Raises
-        KernelBlasterError for more combinations."""
+        declares (`// kernelblaster-tune: BLOCK = 128, 256`). Returns (the evaluation of the fastest correct
+        combination, all evaluations); the first item is the first evaluation if none is correct. `technique`
+        and `description` are as for `tell`; the knowledge base learns what the fastest combination gained.
+        Raises KernelBlasterError for more than 64 combinations."""
         return self._tell(variants(load_candidate(candidate)), technique, description)
 
     def _tell(
@@ -194,7 +196,7 @@ class AskTell:
         return facts.why_not(technique) or ("nobody has said what it is" if undescribed else None)
 
     def is_described(self, technique: str) -> bool:
-        """Whether the knowledge base has a description of a technique, in whichever state."""
+        """Whether the knowledge base has a description of a technique, in any performance state."""
         known = self._session.memory.now().entries.values()
         return any(of[technique].description for of in known if technique in of)
 
@@ -249,11 +251,11 @@ def session(
     dtype: Dtype | None = None,
 ) -> Iterator[AskTell]:
     """A context that opens a search whose candidates you write, and gives it as an `AskTell`. `task` is what
-    to compute: a name, a file, source text, or a module with example `inputs`. Candidates run on `device`; an
-    emulated one stands for `gpu`. `knowledge` (a path or URL) is the knowledge base that is read and taught,
-    `runs` the folder in which the run is kept; None: the user's own. `dtype` is what floating tensors are
-    cast to, None for their own types. The number of candidates is not limited. Results are written when the
-    block ends without an error."""
+    to compute: a name, a file, source text, or a module with example `inputs`. `device` says where candidates
+    run; `gpu` is the GPU that an emulated device stands for. `knowledge` (a path or URL) is the knowledge
+    base that is read and taught, `runs` the folder in which the run is kept; None: the user's own. `dtype` is
+    what floating tensors are cast to, None for their own types. The number of candidates is not limited.
+    Results are written when the block ends without an error."""
     loaded = load_task(task, dtype, inputs=inputs)
     search = Search(evaluations=UNLIMITED)
     where = knowledge_at(knowledge)

@@ -34,10 +34,10 @@ NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last onl
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Result of a bench so far. `folder` is where the bench is kept, `plan` what it was to do, `device` the
-    name of the device. `rows` has one row for each task and seed, also for those that are not searched yet.
-    `summaries` has the statistics of each group of tasks (a level or folder) against each baseline. `pace` is
-    the throughput. `modelled`: times come from a model of the GPU."""
+    """Result of a bench so far. `folder` is where the bench is kept, `plan` says what it searches and
+    measures, `device` is the name of the device. `rows` has one row for each task and seed, also for those
+    that are not searched yet. `summaries` has the statistics of each group of tasks (a level or folder)
+    against each baseline. `pace` is the throughput. `modelled`: times come from a model of the GPU."""
 
     folder: Path
     device: str
@@ -141,9 +141,9 @@ def bench(
 
 def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | None = None) -> Bench:
     """Opens the bench in `folder`. If there is none, creates it by `plan`, in the shared database `store` if
-    that is given. `start` is the initial knowledge base. If `plan` is given and `start` is a database URL,
-    that knowledge base is copied into the bench now. It could not be read later, because the plan is recorded
-    without the URL's password."""
+    that is given. `start` is the address of the initial knowledge base. If it is a database URL and `plan` is
+    given, that knowledge base is copied into the bench now. Later it could not be read, because the plan is
+    recorded without the URL's password."""
     bench = Bench.open(folder, plan, store)
     if plan is not None and is_url(start):
         try:

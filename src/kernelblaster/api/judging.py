@@ -40,8 +40,8 @@ def profile(
 ) -> Profile | Outcome:
     """Profiles one candidate (a `.cu` file or its text): returns the metrics of every kernel, in launch
     order. If it fails verification, returns the outcome that says why instead. `task` may be a name, a file,
-    a text or a module, which needs example `inputs`. The candidate runs on `device`; an emulated device
-    stands for `gpu` (None: the default one), and its times are modelled."""
+    a text or a module, which needs example `inputs`. `device` says where the candidate runs. `gpu` is the GPU
+    that an emulated device stands for (None: the default one); times are then modelled."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge(device, gpu) as judge:

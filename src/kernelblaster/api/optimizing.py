@@ -38,8 +38,8 @@ OnStep = Callable[[Progress], None]
 
 class StepWatch:
     """Receives a search's progress (`Watch`) for the Python API: calls `on_step` after each step. If
-    `on_step` is None and standard error is a terminal, writes a line there for each stage of the judge's work
-    until the first step, and then for each step. If it is no terminal, does nothing."""
+    `on_step` is None and standard error is a terminal, writes to it instead: a line for each stage of the
+    judge's work until the first step, and then a line for each step. Otherwise does nothing."""
 
     def __init__(self, on_step: OnStep | None) -> None:
         self._on_step = on_step
@@ -65,8 +65,8 @@ class StepWatch:
 
 
 def step_line(progress: Progress) -> str:
-    """One line of text on the step that `progress` tells of: how many candidates were judged, the technique,
-    the speedup it gained (or how it failed), its candidate's time and the best one."""
+    """Returns one line of text on the step that `progress` tells of: how many candidates were judged, the
+    technique, the speedup it gained (or how it failed), the time of its candidate and of the best one."""
     judged = f"{progress.evaluations} of {progress.evaluations + progress.evaluations_left} judged"
     result = progress.result
     got = "" if result is None or isinstance(result, Gained) else result.kind
@@ -165,9 +165,9 @@ def resume(
 
 
 def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> OptimizeResult:
-    """Returns the result of a run so far. `run` is its name, a unique beginning of that, its folder, or
-    `last`; `runs` is the folder of runs, None for the user's own. Raises StoreError if no candidate of it is
-    correct."""
+    """Returns the result of a run so far. `run` is its name, a unique beginning of the name, its folder, or
+    `last`; `runs` is the folder of runs, None for the user's own. Raises StoreError if no candidate of the
+    run is correct."""
     with open_run(runs_folder(runs), run) as opened:
         return OptimizeResult(opened.folder)
 

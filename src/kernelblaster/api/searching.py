@@ -1,5 +1,5 @@
-"""Creates runs, searches in them and continues them; `optimize` and `resume`, in the Python API and as
-commands, call this.
+"""Creates runs, searches in them and continues them. The functions `optimize` and `resume` of the Python API,
+and the commands of these names, are made of the functions here.
 
 Nothing here prints. A `Watch` is called with progress; errors that the user can do something about are
 raised.
@@ -66,13 +66,13 @@ class Watch(Protocol):
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What a new run is to do. `task` is as the user named it, `search` are the settings. `knowledge` is the
-    address of the knowledge base, a path or URL (see `knowledge_at`). `device` is the kind of device on which
-    candidates run; `gpu` is the GPU that an emulated device stands for. `dtype` is the type to cast the
-    task's floating tensors to, None for its own. `models` says how language models take part, None if none
-    does. With `filter` "emulated", the emulator checks candidates before the GPU runs them; with `sanitize`,
-    compute-sanitizer checks the correct ones. `by` names who writes the candidates, if not a search of
-    KernelBlaster."""
+    """The settings of a new run. `task` is as the user named it, `search` are the settings of the search.
+    `knowledge` is the address of the knowledge base, a path or URL (see `knowledge_at`). `device` is the kind
+    of device on which candidates run; `gpu` is the GPU that an emulated device stands for. `dtype` is the
+    type to cast the task's floating tensors to, None for its own. `models` says how language models take
+    part, None if none does. With `filter` "emulated", the emulator checks candidates before the GPU runs
+    them; with `sanitize`, compute-sanitizer checks the correct ones. `by` names who writes the candidates, if
+    not a search of KernelBlaster."""
 
     task: str
     search: Search
@@ -123,10 +123,10 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 def new_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Run:
-    """Creates a run with a copy of the task and returns it, open for writing. `wanted` says what it is to do.
-    Its folder is a new one under `runs`, or `folder` if that was reserved for it. With `store`, the URL of a
-    shared database, its events are kept there. Raises KernelBlasterError, before anything is created, if a
-    model or the GPU that is asked for cannot be used."""
+    """Creates a run with a copy of the task and returns it, open for writing. `wanted` describes the run:
+    search settings, device, models. Its folder is a new one under `runs`, or `folder` if that was reserved
+    for it. With `store`, the URL of a shared database, its events are kept there. Raises KernelBlasterError,
+    before anything is created, if a model or the GPU that is asked for cannot be used."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
@@ -142,10 +142,10 @@ def new_run(
 def start_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Iterator[Run]:
-    """A context that creates a run for `task` and gives it, open for writing. `wanted` says what the run is
-    to do. Its folder is a new one under `runs`, or `folder` if that was reserved for it; with `store`, the
-    URL of a shared database, its events are kept there. When the block ends, also by a KernelBlasterError,
-    the run is deleted again if nothing was judged in it."""
+    """A context that creates a run for `task` and gives it, open for writing. `wanted` describes the run:
+    search settings, device, models. Its folder is a new one under `runs`, or `folder` if that was reserved
+    for it; with `store`, the URL of a shared database, its events are kept there. When the block ends, also
+    by a KernelBlasterError, the run is deleted again if nothing was judged in it."""
     with new_run(task, wanted, runs, folder, store) as run:
         try:
             yield run

@@ -69,7 +69,8 @@ def stop(
 
 def steering_of(run: str | Path, *, runs: str | Path | None = None) -> list[tuple[SteeringCommand, bool]]:
     """Returns all requests that `steer` and `stop` made of a run, the oldest first, each with True if the
-    search has obeyed it, else False. Raises StoreError if there is no such run."""
+    search has obeyed it, else False. `run` is its name, a unique beginning of that, its folder, or `last`;
+    `runs` is the folder of runs, None for the user's own. Raises StoreError if there is no such run."""
     return asked_of(_folder(run, runs))
 
 

@@ -57,9 +57,9 @@ class AblationPlan(Record):
         return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)
 
     def tasks_of(self, study: Study) -> Sequence[Entry]:
-        """The tasks that a study searches: all, or the second half only. It is the second half if one of the
-        study's arms (the ways to search that it compares) starts from knowledge that was trained on the first
-        half."""
+        """Returns the tasks that a study searches: all tasks, or only the second half. Only the second half
+        is searched if one of the study's arms (the ways to search that it compares) starts from knowledge
+        that was trained on the first half."""
         return self.halves[1] if study.trains else self.entries
 
 
@@ -198,9 +198,9 @@ class Ablation(WorkFolder):
         ]
 
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
-        """Returns the description of one search: the task `entry` searched in the way `arm` of `study`, with
-        one seed. Its settings are the plan's with the changes of the arm; its knowledge base is a copy of the
-        one that the arm starts from."""
+        """Returns the description of one search: the task `entry`, searched with the seed `seed` in the way
+        `arm` of `study`. Its settings are the plan's with the changes of the arm; its knowledge base is a
+        copy of the one that the arm starts from."""
         setup = self.plan.setup
         own = {
             "search": arm.search(setup.search),

@@ -124,7 +124,8 @@ class Spent(Record):
     """What a search cost, recorded with its result so that ways to search can be compared by cost.
     `evaluations` is the number of candidates judged, `device_seconds` how long the device was in use,
     `seconds` the wall-clock time. `tokens` and `usd` (dollars) are for language models; `usd` is None if the
-    price of a model is unknown."""
+    price of a model is unknown. `estimated`: some tokens were not counted by a server but estimated from the
+    texts."""
 
     evaluations: int
     device_seconds: float

@@ -35,8 +35,8 @@ OPTIONAL: tuple[BaselineName, ...] = (*COMPILED, "iree")
 
 
 class Measuring:
-    """Measures candidates against several baselines (eager PyTorch, torch.compile and so on), with one judge
-    for each."""
+    """Measures candidates against several baselines (eager PyTorch, torch.compile and so on). `judges` has
+    one judge for each baseline, by the baseline's name."""
 
     def __init__(self, judges: "Mapping[BaselineName, DeviceJudge | FleetJudge]") -> None:
         self._judges = judges

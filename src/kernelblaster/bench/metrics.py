@@ -87,8 +87,9 @@ def of_light(us: float, floor_us: float) -> float:
 
 
 def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]:
-    """About `count` values of p for a fast_p curve (the share of tasks with a speedup of more than p, over
-    p), in equal ratios, including 1. They begin at 0.25 and end above the largest speedup, at 4 or more."""
+    """Returns about `count` values of p for the horizontal axis of a fast_p curve, which shows the share of
+    tasks with a speedup above p. The values form a geometric sequence from 0.25 to above the largest of
+    `speedups`, at least to 4; the value 1 is always among them."""
     top = max([4.0, *(speedup for speedup in speedups if speedup is not None)]) * 1.05
     return sorted({1.0, *(0.25 * (top / 0.25) ** (index / (count - 1)) for index in range(count))})
 
@@ -147,7 +148,8 @@ class Cost:
     usd: float | None = 0.0
 
     def plus(self, other: "Cost") -> "Cost":
-        """Returns the sum of both costs. Its dollars are None if those of one of them are unknown."""
+        """Returns the sum of this cost and `other`. Its dollars are None if those of one of the two are
+        unknown."""
         usd = None if self.usd is None or other.usd is None else self.usd + other.usd
         return Cost(
             self.evaluations + other.evaluations,

@@ -39,12 +39,12 @@ RESTARTS = 2  # of a device that was lost
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """Settings for running the jobs (searches of a task) of a bench. At most `workers` processes do so; runs
-    and results are kept in the bench's `folder`. No job is started after `until` (a `time.monotonic`, in
+    """Settings for running the jobs (searches of a task) of a bench. At most `workers` processes run jobs;
+    runs and results are kept in the bench's `folder`. No job is started after `until` (a `time.monotonic`, in
     seconds; None: no limit). `verdicts` is a folder or a database's URL where the judge's evaluations are
     kept, so that a candidate which several searches try is judged once; None: they are not kept. With one
-    worker, jobs run in this process, unless `apart` is set: then they run in a process of their own, which
-    the code of a task may crash without harm to this one."""
+    worker, jobs run in this process. If `apart` is set, they always run in other processes, so that code of a
+    task that crashes does not end this one."""
 
     folder: Path
     workers: int
@@ -60,11 +60,10 @@ class WorkerPool:
 
 def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     """Returns how many searches run side by side, each in a process, if the user does not say. On the
-    emulated device it is half of the number of cores, because each search also compiles. On a GPU it is the
-    same number, but at least 2 and at most 8, which is enough that the GPU need not wait for candidates. On a
-    fleet it is two for each device, so that one search chooses its next candidate while that of the other is
-    judged, and at most eight for each core of this machine. `machines` are those of the fleet, None without
-    one."""
+    emulated device, half of the number of cores, because each search also compiles. On a GPU, the same
+    number, but at least 2 and at most 8, so that the GPU does not wait for candidates. On a fleet, two for
+    each device: while one search has a candidate judged, the other chooses its next one; but at most eight
+    for each core of this machine. `machines` are those of the fleet, None without one."""
     cores = usable_cores()
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))
@@ -212,10 +211,10 @@ def _say(tell: Tell, words: str) -> None:
 
 
 class Judges:
-    """Opens the judges that jobs need, each when it is first needed. A judge serves one kind of device; on
-    the emulated device there is one for each GPU that is emulated. With `line`, a connection to the process
-    that owns the devices, that process judges; without it, this one does. Evaluations are kept if the pool
-    has `verdicts`. A context manager, which closes the judges at its end."""
+    """A context manager that opens the judges that jobs need, each when it is first needed, and closes them
+    at its end. There is one judge for each kind of device and, on the emulator, for each GPU that it
+    emulates. With `line`, a connection to the process that owns the devices, candidates are judged by that
+    process; with None, by this one. If `pool.verdicts` is set, evaluations are stored there and reused."""
 
     def __init__(self, pool: WorkerPool, line: PipeLine | None = None) -> None:
         self._pool = pool

@@ -44,11 +44,11 @@ class Arm:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says about one arm (way to search), `arm`, in comparison with another, `beside`; studies
-    test it. `measure` is what is compared: "best" (the best speedup), "evaluations" (candidates judged until
-    95 % of the best speedup is reached) or "tokens". `direction` is what `arm` has of it: "more", "fewer", or
-    "little" difference. `size` is the factor in the paper, None if it gives none. If `words` is empty, the
-    paper makes no claim, and only the ratio is reported."""
+    """A claim of the paper that compares two arms (ways to search), and that a study tests: that `arm` has
+    more or less of a quantity than the arm `beside`. `measure` is the quantity: "best" (the best speedup),
+    "evaluations" (candidates judged until 95 % of the best speedup is reached) or "tokens". `direction` is
+    the claim: "more", "fewer", or "little" difference. `size` is the factor in the paper, None if it gives
+    none. If `words` is empty, the paper makes no claim, and only the ratio is reported."""
 
     arm: str
     beside: str

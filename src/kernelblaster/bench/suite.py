@@ -68,8 +68,8 @@ def new_folder(suite: str) -> Path:
 
 
 def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
-    """Returns up to `count` of the tasks `entries` from each group (level or folder), drawn at random, in
-    their order. The same seed draws the same tasks."""
+    """Returns up to `count` of the tasks `entries` from each group (level or folder), drawn at random, in the
+    order of `entries`. The same seed draws the same tasks."""
     kept: set[str] = set()
     for group in sorted({entry.group for entry in entries}):
         names = [entry.name for entry in entries if entry.group == group]

@@ -81,8 +81,9 @@ class Transition:
 class TechniqueUsage:
     """What searches tried. Attempts are counted by technique (`techniques`), by performance state (`states`;
     what bounds a kernel, like "memory-bandwidth") and by (state, technique) (`pairs`). `visited` has for each
-    task the states that its candidates were in, in the order in which they first occurred. `transitions` say
-    which technique pays directly after which other one."""
+    task the states that its candidates were in, in the order in which they first occurred. `transitions` has
+    an entry for each technique that was applied directly after another one, which says how often that paid.
+    """
 
     techniques: dict[str, Uses]
     states: dict[str, Uses]
@@ -146,8 +147,9 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
 
 
 def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
-    """How quickly a search discovers what pays: after each step, (number of steps so far, number of different
-    pairs of performance state and technique that had gained more than 1 % by then)."""
+    """Returns how quickly a search discovers what pays. The list has a pair for each step: (the number of
+    steps so far, the number of different pairs of performance state and technique that had gained more than 1
+    % by then)."""
     paid: set[tuple[str, str]] = set()
     counts = []
     for number, step in enumerate(steps, 1):

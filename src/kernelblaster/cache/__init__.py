@@ -24,9 +24,9 @@ _known_files: dict[tuple[object, ...], Path] = {}
 
 
 def entry(kind: str, digest: str) -> Path:
-    """Returns the folder in which one cached result lies or is to lie; whether it is there, `is_stored` says.
-    `kind` is a subfolder of the cache ("native", "ptx", ...); `digest` is a hex digest of everything the
-    result depends on."""
+    """Returns the path of the folder for one cached result, whether or not the result has been stored
+    (`is_stored` tells). `kind` is a subfolder of the cache ("native", "ptx", ...); `digest` is a hex digest
+    of everything that the result depends on."""
     known = settings()
     root = known.cache if kind in OWN else _elsewhere.get(kind, known.results)
     return root / kind / digest[:2] / digest

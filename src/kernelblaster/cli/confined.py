@@ -159,8 +159,8 @@ def _files(name: str) -> list[Path]:
 
 
 def still_there(names: Iterable[str]) -> list[str]:
-    """Those of the names that still stand for tasks. A bench that is continued says of each of the others
-    that it is gone, and goes on."""
+    """Returns those of `names` that still stand for existing tasks. Used when a bench is continued: the
+    command is confined to the files of these tasks, and reports the others as gone."""
     found = []
     for name in names:
         with suppress(BadTask):

@@ -1,6 +1,6 @@
-"""Confines the commands that search many tasks or use language models (`optimize`, `bench`, `ablate`): finds
-out what such a command needs access to, which are folders for models, the initial knowledge base, and the
-files of tasks."""
+"""Confines the commands that search many tasks or use language models (`optimize`, `bench`, `ablate`). Finds
+out what such a command needs access to: folders for models, the initial knowledge base, and the files of
+tasks."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -18,9 +18,9 @@ from typing import Any, get_type_hints
 
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """Returns the command `verb` with other parameters, for Typer: each one whose type is an option group (a
-    dataclass) is replaced by keyword parameters, one for each field of the group. Typer makes these
-    options."""
+    """Returns a function that calls `verb`, with a signature in which Typer finds the options. Each parameter
+    of `verb` whose type is an option group (a dataclass) is replaced there by keyword parameters, one for
+    each field of the group."""
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     flat: list[inspect.Parameter] = []

@@ -169,8 +169,8 @@ def bar(progress: "Progress", width: int) -> str:
 
 
 def left(progress: "Progress") -> str:
-    """Returns, for the `progress` of a search, how much of the limits of a search is left, and how much of
-    them was used, as text: '12 candidates, 340 s; 28 judged in 60 s'."""
+    """Returns, as text, how much of a search's limits is left, then how much has been used: '12 candidates,
+    340 s; 28 judged in 60 s'. `progress` is the state of the search."""
     parts = [f"{progress.evaluations_left} candidate{'' if progress.evaluations_left == 1 else 's'}"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")

@@ -61,9 +61,12 @@ def limits() -> str:
 def confine(needs: Needs, *, partly: bool = False) -> None:
     """Confines this process and all that it will start, for good: they can use only what `needs` names and
     the system's own parts (docs/security.md). Raises KernelBlasterError if the process has more than one
-    thread. Raises it also if the system lacks Landlock or seccomp, or if the process is to use a GPU, runs as
-    root, and /proc/sys cannot be made read-only for it. With `partly`, these two are no errors: the process
-    is then confined as far as the system allows."""
+    thread.
+
+    Unless `partly` is set, also raises KernelBlasterError if the system cannot confine it fully: because
+    Landlock or seccomp is missing, or because a process that uses a GPU runs as root and /proc/sys cannot be
+    made read-only for it. With `partly`, the process is then confined as far as the system allows.
+    """
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
         raise KernelBlasterError(

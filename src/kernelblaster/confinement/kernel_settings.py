@@ -1,9 +1,9 @@
-"""Makes the kernel's settings under /proc read-only for a process that runs as root, so that a Landlock rule
-may grant it writing to the other files there, those of processes.
+"""Makes the kernel's settings under /proc read-only for a process that runs as root. It can then be given
+write access to all of /proc without being able to change these settings.
 
-CUDA's driver names its threads, by /proc/self/task/.../comm, and does not start where it cannot. Landlock
-grants folders whole, so what else root could write under /proc (/proc/sys, /proc/sysrq-trigger) is kept
-read-only by mounts that only this process and its children see.
+CUDA's driver needs that access: it writes the names of its threads to /proc/self/task/.../comm. Landlock can
+only grant whole folders. So everything else that root could write under /proc (/proc/sys,
+/proc/sysrq-trigger) is mounted read-only, in a mount namespace of this process and its children.
 """
 
 import ctypes
@@ -18,9 +18,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def keep_settings() -> bool:
     """Makes the kernel's settings under /proc (everything but the folders of processes) read-only for this
-    process and what it starts, for good. Returns True if none of them can be written afterwards; a process
-    that is not root's could not write them anyway, so nothing is done there. Call it before capabilities are
-    given up."""
+    process and what it starts, for good. Returns True if none of them can be written afterwards. Does nothing
+    and returns True if the process does not run as root, since it can write none of them then. Call it before
+    capabilities are given up."""
     if os.geteuid() != 0:
         return True
     open_to_root = _writable()

@@ -28,16 +28,17 @@ class Revisions:
         return found
 
     def stamp(self, connection: Connection, revision: str | None = None) -> None:
-        """Records in the database that the tables are at `revision` (None: the latest), without changing the
-        tables. For tables that were just created."""
+        """Records in the database of `connection` that the tables are at `revision` (None: the latest),
+        without changing the tables. For tables that were just created."""
         table = self._table()
         table.create(connection, checkfirst=True)
         connection.execute(table.delete())
         connection.execute(table.insert().values(version_num=revision or self.latest))
 
     def upgrade(self, connection: Connection) -> None:
-        """Changes the tables to the latest revision, from the one that the database records; if it records
-        none, all revisions are applied, from no tables at all. Happens in the caller's transaction."""
+        """Changes the tables in the database of `connection` from the revision that it records to the latest
+        one, within the caller's transaction. If it records no revision, all revisions are applied, beginning
+        with an empty database."""
         from alembic import command
         from alembic.config import Config
 

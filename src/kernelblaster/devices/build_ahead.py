@@ -1,5 +1,5 @@
 """Builds the emulator, its player and the recorder before they are needed. `make` runs this while pip
-installs the packages, so neither this module nor what it imports may need any of them."""
+installs the packages. So this module, and all modules that it imports, must work without these packages."""
 
 import signal
 import sys

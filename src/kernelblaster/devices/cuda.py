@@ -1,5 +1,5 @@
-"""A real GPU as the device that candidates run on. One process holds it at a time and others wait, so that
-nothing disturbs a timing."""
+"""A real GPU as the device that candidates run on. Only one process at a time uses the GPU, so that nothing
+disturbs a timing; other processes wait until it is free."""
 
 import ctypes
 import itertools

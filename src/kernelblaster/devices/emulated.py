@@ -130,9 +130,9 @@ class EmulatedDevice:
         raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """One profile with modelled times for each job (one call of a candidate). Only the first 16 MiB
-        (REPEATED_BYTES) of each tensor, and the rest of the page in which they end, need to hold values: in a
-        larger one, reads beyond them wrap around to its beginning."""
+        """Returns one profile with modelled times for each job (one call of a candidate). The caller need not
+        fill large tensors completely: reads beyond the first 16 MiB (REPEATED_BYTES, rounded up to a whole
+        page) wrap around to the tensor's beginning."""
         return [self._profile(job) for job in jobs]
 
     def _profile(self, job: ProfileJob) -> Profile:
@@ -208,8 +208,8 @@ class EmulatedRunner(ReplayRunner):
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
         """Sends a command to the emulating process and returns its answer. The time limit is `limit_s`
         seconds; None: 60 s, six times (PATIENCE) the limit of a call on a GPU (`call_limit_s` of the
-        settings). Raises NotEmulated if the emulator lacks an instruction. If it had found an error in the
-        same call before, it answers with that instead of raising. Raises DeviceLost if the emulator itself
+        settings). Raises NotEmulated if the emulator lacks an instruction, unless it had already found an
+        error in the same call; then the answer reports that error. Raises DeviceLost if the emulator itself
         fails; CandidateDied or CandidateHung."""
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]

@@ -195,8 +195,8 @@ def kernel_time(
 
 
 def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
-    """Returns a smooth maximum of several bounds (all in one unit), as their power mean without the division:
-    (sum of bound ** sharpness) ** (1 / sharpness). It is the largest bound, and a little more where others
+    """Returns a smooth maximum of several bounds (all in one unit), their p-norm: (sum of bound ** sharpness)
+    ** (1 / sharpness). It equals the largest bound if the others are small, and is a little more if others
     are close to it. A higher `sharpness` is closer to the plain maximum."""
     largest = max(bounds)
     if largest <= 0:

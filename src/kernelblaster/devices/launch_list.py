@@ -113,9 +113,10 @@ class LaunchList:
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
 
     def moved(self, ranges: Sequence[tuple[int, int, int]]) -> "LaunchList":
-        """A copy of this list in which the addresses in some ranges are moved. `ranges` has (begin, end, new
-        begin) for each: an address in it becomes the one at the same distance from the new begin. In kernel
-        parameters and uploaded data, every 8-byte word whose value lies in a range counts as an address."""
+        """Returns a copy of this list with addresses translated. `ranges` has (begin, end, new begin) for
+        each range to move: an address in it becomes the one at the same distance from the new begin. In
+        kernel parameters and uploaded data, every 8-byte word whose value lies in a range counts as an
+        address."""
 
         def translated(address: int) -> int:
             return next((address - a + to for a, end, to in ranges if a <= address <= end), address)

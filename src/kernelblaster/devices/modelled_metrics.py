@@ -17,10 +17,10 @@ LIGHT = "GPU Speed Of Light Throughput"
 def kernel_profile(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any], time: KernelTime
 ) -> KernelProfile:
-    """The profile of one modelled launch, with Nsight Compute's metric names. `work` describes the launch by
-    its "name", "grid", "block" and "shared_bytes". `resources` is ptxas' report on the kernel. `report` has
-    the emulator's counters of the blocks that were run. `time` is the result of `kernel_time` for this
-    launch."""
+    """The profile of one launch whose time is modelled for the GPU `spec`, with Nsight Compute's metric
+    names. `work` describes the launch by its "name", "grid", "block" and "shared_bytes". `resources` is
+    ptxas' report on the kernel. `report` has the emulator's counters of the blocks that were run. `time` is
+    the result of `kernel_time` for this launch."""
     values = (*_speed(spec, time), *_counters(work, report, time), *_launch(spec, work, resources, time))
     metrics = tuple(
         Metric(name=name, unit=unit, value=float(value), tier="modelled", section=section)
@@ -30,8 +30,8 @@ def kernel_profile(
 
 
 def copy_profile(work: Mapping[str, Any], duration_us: float) -> KernelProfile:
-    """The profile of a fill or copy, whose only metric is its duration. `work` has its name, grid and
-    block."""
+    """The profile of a fill or copy, which has only one metric, `duration_us`. `work` has its name, grid and
+    block of threads."""
     metric = Metric(name="Duration", unit="us", value=duration_us, tier="modelled", section=LIGHT)
     return KernelProfile(name=work["name"], grid=work["grid"], block=work["block"], metrics=(metric,))
 

@@ -27,9 +27,9 @@ class PlayerProcess:
     """Controls one player (a process that replays recorded launches) over `channel`, a local socket: one line
     of text for each command, one JSON line for each answer. The player takes commands once `wait_ready` has
     returned. It may die at any command, since it runs a candidate's kernels. `computes`: the player works on
-    the CPU, as the emulator does. It is then killed only after it has used as much processor time as a
-    command's limit allows, or after 20 times that limit by the clock (BUSY), so that a machine busy with
-    other programs does not make a candidate look hung."""
+    the CPU, as the emulator does. The limit of a command is then in processor time, so that a machine busy
+    with other programs does not make a candidate look hung; by the clock, it may take 20 times as long
+    (BUSY)."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""Runs a module to find out what an exported file must know about it and the signature does not tell: its
-modes, the form of its result, and which buffers it changes."""
+"""Runs a module to find out what an exported file must know about it beyond its signature: its modes, the
+form of its result, and which buffers it changes."""
 
 import sys
 from contextlib import nullcontext

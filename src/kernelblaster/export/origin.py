@@ -24,8 +24,8 @@ class Origin:
 
 def header_lines(origin: Origin) -> list[str]:
     """The lines of the comment at the top of an exported file, without comment marks; line breaks in names
-    are removed, so that none can end the comment. The candidate is named as everywhere: by its `code` (source
-    and constants, as in trajectories), and by the name of its `source` among the run's files."""
+    are removed, so that none can end the comment. Two hashes identify the candidate: its `code` (of source
+    and constants, as in trajectories), and the name of its `source` among the run's files."""
     evaluation = origin.evaluation
     lines = [
         f"{evaluation.task}, optimized by KernelBlaster",

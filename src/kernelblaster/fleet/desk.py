@@ -26,10 +26,10 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 class Pending:
     """A request that waits for its answer. `client` is who asks; `search` is (client, hash of the task): one
     client searches one task after another. `work` is a hash of what is to be done, equal for requests that
-    run the same code on the same kind of device. `compiled` is the compiled candidate, None if there is none
-    yet or none is needed. `since` is when the request was made (a `time.monotonic`, in seconds). `alone` is
-    set after a device's process was lost with this request, or a batch with it failed: it is then sent again
-    without other requests."""
+    run the same code on the same kind of device. `compiled` is the compiled candidate; None if it is not
+    compiled yet, or if the request needs none. `since` is when the request was made (a `time.monotonic`, in
+    seconds). `alone` is set after a device's process was lost with this request, or a batch with it failed:
+    it is then sent again without other requests."""
 
     request: Request
     client: Hashable
@@ -60,17 +60,17 @@ class Waiting:
         self._count += 1
 
     def take_next(self, ahead: Mapping[Hashable, int]) -> Pending:
-        """Takes the next request to compile out of the queues. `ahead` says of each client how many of its
-        candidates are compiled or compiling already (0 for a client that is not a key of it). Returns the
-        oldest request of the client with the smallest number; of several such clients, of the one whose
-        oldest request is the oldest."""
+        """Takes the next request to compile out of the queues: the oldest one of the client for which the
+        fewest candidates are compiled or compiling. `ahead` has this number for each client (0 for a client
+        that is not a key of it). If several clients have the same smallest number, the oldest of their
+        requests is taken."""
         client = min(self._of, key=lambda one: (ahead.get(one, 0), self._of[one][0].since))
         return self._taken(client, self._of[client].popleft())
 
     def take_newest(self) -> Pending | None:
-        """Takes a request out of the queues, for another device: of the last requests of all clients the
-        newest one. Requests marked `alone`, with which a process was lost before, are not taken; None if all
-        last requests are marked."""
+        """Takes a request out of the queues, so that another device can answer it. Only the last request in
+        each client's queue is considered, and the newest of these is taken. Requests marked `alone`, with
+        which a process was lost before, are not taken; None if there is no other."""
         newest = [line[-1] for line in self._of.values() if not line[-1].alone]
         if not newest:
             return None
@@ -187,9 +187,9 @@ class Desk:
 
     def spare_evaluation(self) -> Pending | None:
         """Takes an evaluation out of this queue, so that another emulated device can make it; times are
-        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (a
-        process was lost with it before). None if there is none, if this device is a GPU, or if fewer than two
-        requests wait."""
+        modelled, so the result is the same there. It is the newest evaluation, except those marked `alone`,
+        with which a process was lost before. None if there is none, if this device is a GPU, or if fewer than
+        two requests wait."""
         if not self.could_spare:
             return None
         newest = self.waiting.take_newest()

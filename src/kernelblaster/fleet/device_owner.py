@@ -38,7 +38,7 @@ class DeviceOwner:
     """Owns the GPU of this process, or a PTX machine (an emulator on the CPU), and answers requests one at a
     time. Judges are opened when they are first needed, and stay open. They keep what they prepare for a task,
     such as its reference module, for up to six tasks (PREPARED), one of which may have a compiled baseline.
-    Before another task is prepared, everything that they keep is freed."""
+    If a further task would be too many, everything that they keep is freed first."""
 
     def __init__(self) -> None:
         self._open = ExitStack()

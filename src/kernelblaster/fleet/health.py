@@ -33,8 +33,9 @@ class Health(Record):
 
 def look_at(kind: OwnedKind) -> Health:
     """Returns the health of the first device that this process can see; `kind` says whether that is a GPU or
-    a PTX machine (the emulator). Call it before this process opens the device, so that any process found on
-    the device is another one. No problems are reported for a PTX machine, or if the GPU cannot be read."""
+    a PTX machine (the emulator). Call it before this process opens the device, because all processes found on
+    the device count as other ones. No problems are reported for a PTX machine, or if the GPU cannot be read.
+    """
     uuid = nvml.visible_uuid() if kind == "cuda" else None
     found = nvml.reading(uuid) if uuid is not None else None
     return Health() if found is None else judge_reading(found)

@@ -15,13 +15,13 @@ class Leases(Protocol):
         ...
 
     def end(self, work: str) -> None:
-        """Record that the work was done or given up: nothing works on it any more, and how often a process
-        was lost with it is forgotten."""
+        """Records that `work` was done or given up. How often a device's process was lost with it is
+        forgotten."""
         ...
 
     def release(self, work: str) -> None:
-        """Records that nothing works on this any more, because whoever asked for it has stopped. How often a
-        process was lost with it stays recorded."""
+        """Records that no device works on `work` any more, because whoever asked for it has stopped. How
+        often a process was lost with it stays recorded."""
         ...
 
     def lose(self, work: str, why: str) -> int:

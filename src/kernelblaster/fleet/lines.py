@@ -69,14 +69,14 @@ class PipeLine:
 
 
 class LineServer:
-    """Passes requests that come over pipes on to a dispatcher (which hands them to devices), and the answers
-    back. It does so in a thread of its own until it is closed. A context manager.
+    """Passes requests that come over pipes on to a dispatcher (which hands them to devices), and sends the
+    answers back. It does so in a thread of its own until it is closed. A context manager.
 
         with LineServer(dispatcher) as server:
             for news in run_with_retry(work, (), jobs, workers=4, connect=server.connect): ...
 
-    Here four worker processes call `work(pipe, line)`; each gets a line of its own from `server.connect`, by
-    which its requests reach the dispatcher.
+    Here four worker processes call `work(pipe, line)`. `line` is a connection of the worker's own, made by
+    `server.connect`, over which its requests reach the dispatcher.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -96,8 +96,8 @@ class LineServer:
             self._forget(client)
 
     def connect(self) -> PipeLine:
-        """Returns a connection for one new process. Pass it to the process when that is started, and then
-        close it in this one."""
+        """Returns a connection for one new process. The caller passes it to the process when starting it, and
+        then closes it in this one."""
         here, there = Pipe()
         self._clients[here] = ThreadPoolExecutor(1)  # sends: one that does not listen holds up none
         self._wake.send(None)

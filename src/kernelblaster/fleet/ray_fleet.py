@@ -75,7 +75,7 @@ class RayFleet:
 
     def refuse(self, owner: Owner, why: str) -> None:
         """Leaves the device of an owner (the Ray actor that has it) unused, for the reason `why`. The actor
-        is kept, so that Ray gives its device to no other one."""
+        is kept, so that Ray does not give the device to another actor."""
         with self._lock:
             slot = self._slot_of(owner)
             if slot is None:

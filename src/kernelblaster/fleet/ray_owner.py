@@ -54,8 +54,7 @@ class DeviceActor:
 class ActorOwner:
     """An `Owner` of a device of this `kind` as a Ray actor on the machine with the id `node`. `takes` are the
     Ray resources that the actor occupies there, such as a GPU; `name` and `namespace` are the actor's in Ray.
-    The constructor does not wait until the actor runs: it may have to wait for others to give the device
-    back."""
+    The constructor does not wait until the actor runs, since the device may still be in use by others."""
 
     def __init__(self, kind: OwnedKind, name: str, node: str, takes: dict[str, Any], namespace: str) -> None:
         self.kind = kind

@@ -127,9 +127,9 @@ class ModuleBaseline:
 
     def large(self, scalars: Sequence[Any]) -> "ModuleBaseline":
         """Returns a new baseline whose module is built for the primary workload (the timed sizes) and called
-        with these scalar arguments. It is used where this baseline was built for the small workload. It draws
-        inputs and parameters from the same pools of values as this one, so the task's file need not make
-        tensors of that size."""
+        with the scalar arguments `scalars`. It is used where this baseline was built for the small workload.
+        It draws inputs and parameters from the same pools of values as this one, so the task's file need not
+        make tensors of that size."""
         made = copy(self)
         made._reference = self._reference.at_primary(scalars)
         made._construction, made._other = "primary", None
@@ -212,7 +212,7 @@ class KernelBaseline:
         return self
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
-        """A context that does nothing: CUDA-source tasks have no scalar arguments."""
+        """A context that does nothing, whatever `scalars` are: CUDA-source tasks have no scalar arguments."""
         return nullcontext()
 
     def domain(self, workload: Workload, rng: Random) -> Domain:

@@ -27,9 +27,9 @@ MOST_READ = 1 << 23  # input elements of a box that depend on it
 class Box:
     """A part of a workload that is compared with the reference by itself. Independent sizes are those along
     which outputs do not depend on each other, like a batch. For each of these, `chosen` has the indices that
-    belong to the box, by the size's name; along all other sizes, every index does. `split` is the size along
-    which `slabs` cuts the box into pieces. It is None if the box is the whole workload: such a box is not
-    cut."""
+    belong to the box, by the size's name; along all other sizes, all indices belong to it. `split` is the
+    size along which `slabs` cuts the box into pieces. It is None if the box is the whole workload: such a box
+    is not cut."""
 
     workload: Workload
     chosen: dict[str, torch.Tensor]
@@ -53,10 +53,10 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Cuts the box along the size `split` (the largest independent one) into `most` boxes, each with
-        equally many indices of that size; if there are fewer indices than `most`, into one box for each
-        index. If the indices cannot be divided equally, the last few are in none of the boxes. If `split` is
-        None, returns only the box itself."""
+        """Cuts the box into at most `most` smaller boxes (slabs) along the size `split`, the largest
+        independent one. All slabs have equally many indices of that size; if they cannot be divided equally,
+        the last few indices are in none of the slabs. If there are fewer indices than `most`, each has a slab
+        of its own. If `split` is None, returns only the box itself."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]
@@ -113,10 +113,10 @@ def written_box(
 
 
 def rows_box(signature: Signature, box: Box, rows: torch.Tensor, most: int, rng: Random) -> Box:
-    """Returns a box that differs from `box` only along its `split` (the size that it can be cut along): there
-    it has indices of `rows` alone, those that may be taken. `rows` is cut into runs of neighbours, and `rng`
-    picks at most `most` of these; fewer if they would read more than 8 million (MOST_READ) input elements.
-    Returns `box` itself if it has no `split`, or `rows` is empty."""
+    """Returns a smaller box than `box`: along its `split` (the size along which it can be cut) it keeps only
+    some of the indices in `rows`. `rows` is divided into runs of neighbouring indices, of which `rng` picks
+    at most `most`; fewer if they would read more than 8 million (MOST_READ) input elements. Returns `box`
+    itself if it has no `split`, or `rows` is empty."""
     split = box.split
     if split is None or not len(rows):
         return box

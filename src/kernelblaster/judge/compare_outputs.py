@@ -43,10 +43,13 @@ class OutputComparer:
     """Compares outputs of one task with the float64 reference, which `truth` computes. `rounding` says
     whether the baseline (PyTorch) rounds operands of products, as to TF32. With `conditioned`, error bounds
     allow for the effect of rounding every input once; to find that effect, the reference is run a second
-    time. With `mixed`, rows of the inputs have different kinds of values, whatever the case is called: where
-    a row has many equal values, these are rounded each by itself, too. Two lists are attributes: the method
-    `judge` adds an entry to `results` for each output of a case; `notes` are sentences on what could not be
-    compared and why."""
+    time. `mixed` is for inputs whose rows have different kinds of values. Where equal input values are
+    otherwise rounded in the same way, the reference is then run once more with each value rounded by itself,
+    and the larger effect counts.
+
+    Two lists are attributes: the method `judge` adds an entry to `results` for each output of a case; `notes`
+    are sentences on what could not be compared and why.
+    """
 
     def __init__(
         self,
@@ -215,9 +218,10 @@ class OutputComparer:
 
     def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
         """Decides whether one output of the candidate is precise enough in one verification case (sizes and
-        kind of values). `samples` has this output's errors, one sample for each draw of input values. Samples
-        marked as excused are left out; if none is left, nothing happens. The errors of the others are pooled
-        and appended to this object's list `results`. Raises Stop (Incorrect) if they exceed the bound."""
+        kind of values). `samples` has this output's errors, one sample for each draw of input values. The
+        errors of all samples are pooled and appended to this object's list `results`; samples marked as
+        excused are left out. Raises Stop (Incorrect) if the pooled errors exceed the bound. Does nothing if
+        all samples are excused."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return

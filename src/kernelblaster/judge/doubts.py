@@ -1,5 +1,6 @@
-"""Kinds of values on which a large call was off by more than the bound, in so few numbers that this may be
-chance. As in verification, values are then drawn again, and the errors of all draws together decide."""
+"""Postpones the verdict on a candidate if its errors at a large size exceed the bound in an output of few
+elements, because that may be chance. Values of the same kind are then drawn again, and the errors of all
+draws together decide."""
 
 from dataclasses import dataclass
 
@@ -12,17 +13,17 @@ MOST_DRAWS = 21  # as many as in verification
 
 @dataclass
 class Doubt:
-    """Errors above their bound in too few numbers to decide, with values as `case` says. `draws` has for each
-    draw of such values the errors of every output of the task; more of them are appended. `comparer`
-    decides."""
+    """An undecided comparison: with values as `case` says, errors at a large size exceeded their bound in an
+    output of few elements, where that may be chance. `draws` has for each draw of such values the errors of
+    every output of the task; the caller appends further draws. `comparer` decides."""
 
     case: Case
     comparer: OutputComparer
     draws: list[list[OutputSample]]
 
     def settled(self) -> bool:
-        """Whether the errors of all draws together decide, for every output: False if more draws are needed.
-        Raises Stop (Incorrect) if they decide that an output is wrong."""
+        """Decides, from the errors of all draws together, whether each output is right. Returns False if more
+        draws are needed, True if all outputs are right. Raises Stop (Incorrect) if one is wrong."""
         outputs = [self._pooled(position) for position in range(len(self.draws[0]))]
         if len(self.draws) < MOST_DRAWS and any(map(doubtful, outputs)):
             return False
@@ -38,5 +39,6 @@ class Doubt:
 
 
 def above_bound(sample: OutputSample) -> bool:
-    """True if errors in few numbers are above their bound: further draws of the values are to decide."""
+    """True if the errors of a sample exceed their bound, but the output has so few elements that this may be
+    chance; further draws of values are then to decide."""
     return not sample.excused and sample.few and share([sample]) > 1

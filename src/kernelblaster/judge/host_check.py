@@ -15,12 +15,12 @@ EARLIER = (0, 1, 3)  # calls before the one that is followed: host code may set 
 
 
 def check_host_code(runner: Runner, arguments: tuple[Argument, ...]) -> Outcome | str:
-    """Checks the host code of a loaded candidate by executing it instruction by instruction, in calls with
-    these `arguments`. This is done in two processes that differ only in their addresses. Host code may pass
-    addresses on, compare them with each other and align them; any other use of an address is refused. Returns
-    an outcome if the candidate fails: Rejected for a refused use of addresses, RuntimeFailed if its process
-    dies, TimedOut if it hangs. Otherwise returns a note in words: that the host code was checked, or why it
-    could not be."""
+    """Checks the host code of the candidate loaded in `runner` by executing it instruction by instruction, in
+    calls with these `arguments`. This is done in two processes that differ only in their addresses. Host code
+    may pass addresses on, compare them with each other and align them; any other use of an address is
+    refused. Returns an outcome if the candidate fails: Rejected for a refused use of addresses, RuntimeFailed
+    if its process dies, TimedOut if it hangs. Otherwise returns a note in words: that the host code was
+    checked, or why it could not be."""
     for earlier in EARLIER:
         try:
             call = runner.stepped(arguments, earlier)

@@ -131,11 +131,12 @@ class DeviceJudge:
     def profile_many(
         self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, depth: Depth = "detailed"
     ) -> list[list[Profile | Outcome]]:
-        """`wanted` has pairs: a task, and candidates for it. Returns for each pair a list with the profile of
-        each candidate at the primary workload (the timed sizes), or the candidate's outcome if it does not
-        compile or fails verification. Tasks whose tensors take at most 4 GiB together are profiled in one
-        start of the profiler. `depth` says how much is collected: "quick" (what performance states are named
-        from), "usual" (also the profiler's advice) or "detailed" (also counts by instruction)."""
+        """Profiles candidates of several tasks at their primary workloads (the timed sizes). `wanted` has
+        pairs: a task, and candidates for it. Returns for each pair a list with the profile of each candidate,
+        or the candidate's outcome if it does not compile or fails verification. Tasks whose tensors take at
+        most 4 GiB together are profiled in one start of the profiler. `depth` says how much is collected:
+        "quick" (what performance states are named from), "usual" (also the profiler's advice) or "detailed"
+        (also counts by instruction)."""
         self.options.progress("compiling")
         compiled = [
             (self._tasks.prepare(task), [(one, self.compile(task, one)) for one in candidates])
@@ -188,10 +189,10 @@ class DeviceJudge:
         started: float | None = None,
         draw: SecretDraw | None = None,
     ) -> Evaluation:
-        """Judges a candidate that was given to `compile` before; `binary` is what `compile` returned. The
-        candidate is verified and timed; if compilation failed, that failure is its outcome. `started` (a
-        value of time.perf_counter()) is when the evaluation's `seconds` begin to count; None: now. `draw`
-        repeats the random choices of an earlier evaluation; None draws new ones."""
+        """Judges a `candidate` for `task` that was given to `compile` before; `binary` is what `compile`
+        returned. The candidate is verified and timed; if compilation failed, that failure is its outcome.
+        `started` (a value of time.perf_counter()) is when the evaluation's `seconds` begin to count; None:
+        now. `draw` repeats the random choices of an earlier evaluation; None draws new ones."""
         started = time.perf_counter() if started is None else started
         draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):

@@ -60,7 +60,9 @@ class CallCoverage:
     """How much of a large call was really run and written, to decide whether the call proves enough. `share`
     is the fraction (0 to 1) of the thread blocks that were run: less than 1 only for a call with a single
     launch. `covered` is the fraction (0 to 1) of an output's elements that was written; of several outputs,
-    the smallest."""
+    the smallest. `places` are some of the written elements, each as its index along every independent size
+    (one along which outputs do not depend on each other); empty if all blocks were run. `work` measures what
+    the emulator did for the call, in the unit of `Draws.most_work`."""
 
     share: float
     covered: float
@@ -90,11 +92,16 @@ class _Slab:
 
 class LargeCall:
     """One call of a candidate at `workload`, which is made in three steps: `fill`, then `run`, then
-    `compare`. `known` has the task's reference and what else calls need. `runner` has the candidate loaded;
-    it shares `arena`, the memory in which the workload's tensors lie. The reference is computed on `device`,
-    for the compared parts (slabs) only. `rng` draws values. After `compare`, `doubts` has the kinds of values
-    on which too few numbers to decide were off by more than their bound. Methods raise Stop if the candidate
-    is wrong, CandidateDied or CandidateHung if its process ends."""
+    `compare`. `known` has the task, its reference and its independent sizes. `runner` has the candidate
+    loaded; it shares `arena`, the memory in which the workload's tensors lie. The reference is computed on
+    `device`, for the compared parts (slabs) only. `rng` draws values and addresses. With `like`, an earlier
+    call at the same workload, tensors lie at the same positions of their slots as there, but at other
+    addresses.
+
+    After `compare`, the attribute `doubts` lists errors above the bound in outputs of so few elements that
+    they may be due to chance. Methods raise Stop if the candidate is wrong, CandidateDied or CandidateHung if
+    its process ends.
+    """
 
     def __init__(
         self,
@@ -128,8 +135,8 @@ class LargeCall:
         """Writes values to all inputs and parameters. Each slab (a part of the workload) gets the kind of
         values that its verification case names; everything else gets values like the task file's own. Scalars
         and parameters must be the same in all cases. With `apart`, slabs of the same kind get different
-        values (no kind may be one with NaN or infinity). If there is one slab only and it is the whole
-        workload, some rows of each input get the case's kind of values, and the others do not."""
+        values, and no kind may contain NaN or infinity. If the only slab is the whole workload, some rows of
+        each input get the case's kind of values, and the others do not."""
         pools = self._known.baseline.at(self._workload).pools
         self._scalars = slabs[0][1].scalars
         for position, tensor in enumerate(self._signature.input_tensors):
@@ -248,9 +255,9 @@ class LargeCall:
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def written_rows(self, box: Box) -> torch.Tensor:
-        """The indices along the split of `box` at which every output has an element that was written,
-        ascending. Only elements at the box's indices along its other sizes count; those along its split do
-        not matter."""
+        """Returns the rows that were written, as ascending indices along `split`, the size along which `box`
+        can be cut. A row counts as written if every output has at least one written element in it, within the
+        box's indices along its other sizes. The box's indices along `split` itself do not matter."""
         split = box.split
         assert split is not None, "only a box with a split has rows"
         within = {name: indices for name, indices in box.chosen.items() if name != split}
@@ -263,16 +270,17 @@ class LargeCall:
         return written.nonzero().flatten()
 
     def compare(self, part: Box | None = None, *, all_written: bool, settling: Sequence[Doubt] = ()) -> int:
-        """Compares with the reference every slab (a part of the workload with its own kind of values) and, if
-        given, `part`, a box with values like the task file's own. With `all_written`, every element of these
-        is compared. Without it, as after a run of only some blocks, those elements are compared that the
-        candidate wrote. Returns how many output elements were compared; raises Stop if they are wrong.
+        """Compares the written outputs with the reference, in every slab (a part of the workload with its own
+        kind of values) and, if given, in `part`, a box with values like the task file's own. With
+        `all_written`, every element is compared; without it, as after a run of only some blocks, those that
+        the candidate wrote. Returns how many output elements were compared. Raises Stop if they are wrong.
 
-        A doubt is a kind of values on which an output was off by more than its bound in so few numbers that
-        they cannot decide. Each is appended to the attribute `doubts`. To settle the doubts of an earlier
-        call, give them as `settling`: the slabs of this call must have their kinds of values, one after the
-        other. The errors are then added to those of the earlier call, and `doubts` has only those that are
-        still undecided."""
+        Where errors exceed the bound in an output of few elements, that may be chance: a Doubt is then
+        appended to the attribute `doubts` instead. To decide the doubts of an earlier call, give them as
+        `settling`; the slabs of this call must have the same kinds of values, in the same order. Their errors
+        are added to those of the earlier call, and `doubts` becomes the list of those that are still
+        undecided.
+        """
         slabs = list(self._slabs)
         if part is not None:
             read = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.read_tensors]

@@ -1,4 +1,5 @@
-"""Values like the task file's own for large tensors, drawn in part only, which is faster."""
+"""Fills large tensors with values like those that the task's file draws. Only a part of the values is drawn,
+and the rest repeats it, which is faster."""
 
 import random
 

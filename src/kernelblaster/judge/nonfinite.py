@@ -40,8 +40,8 @@ class Demand:
     is NaN or infinite. `truth` is the float64 reference. `other` is the same with attention computed from
     plain products and a softmax, not by PyTorch's fused kernel. `moving` is a mask of the output elements
     that depend on planted ones. `own` is PyTorch's output in the task's own precision. `infinite`: infinity
-    was planted, not NaN. `made`: integers among the outputs may be indices or converted floating-point
-    numbers."""
+    was planted, not NaN. `made`: an integer output may consist of indices or of converted floating-point
+    numbers, not only of counts or comparisons."""
 
     truth: torch.Tensor
     other: torch.Tensor

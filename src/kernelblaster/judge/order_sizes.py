@@ -1,6 +1,6 @@
-"""Chooses the sizes at which the order check runs a candidate. (That is the emulator's search for races and
-stale reads.) Runs at these sizes should be cheap, and the host code should launch the same kernels there as
-at the timed sizes, with more than one block each."""
+"""Chooses the sizes at which the order check, the emulator's search for races and stale reads, runs a
+candidate. Runs at these sizes should be cheap, and the host code should launch the same kernels there as at
+the timed sizes, with more than one block each."""
 
 import random
 import re
@@ -46,10 +46,10 @@ class LaunchedSize:
 
     @property
     def most_blocks(self) -> int:
-        """How many blocks of the launch at this size the emulator should run: as many as have 1200 warps
-        (MOST_WARPS), at least 2. 0 means all blocks. That is the answer if all together have no more warps
-        than that, if there are several launches (a later one reads what every block of an earlier one wrote),
-        or if blocks communicate."""
+        """How many blocks of the launch at this size the emulator should run; 0 means all. All are run if
+        they have at most 1200 warps (MOST_WARPS) together, if there are several launches (a later one reads
+        what every block of an earlier one wrote), or if blocks communicate. Otherwise it is as many blocks as
+        have 1200 warps together, at least 2."""
         if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
@@ -62,10 +62,10 @@ class LaunchedSize:
 
     @property
     def possible(self) -> bool:
-        """True if the emulator can do the work at this size without taking too long, that is, if all launches
-        together have at most 1200 warps (MOST_WARPS). For a single launch that is not cooperative it may be
-        4800, and 480,000 if its blocks do not communicate, since only some of them are then run. False if
-        nothing is launched."""
+        """True if the emulator can run this size without taking too long. The limit is on the number of warps
+        of all launches together: 1200 (MOST_WARPS) in general. For a single launch that is not cooperative it
+        is 4800 if its blocks communicate, and 480,000 if they do not, since only some blocks are then run.
+        False if nothing is launched."""
         most = MOST_WARPS if not self.alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
@@ -89,10 +89,10 @@ class LaunchedSize:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """Returns the workloads at which the candidate's host code is recorded, to see which kernels it launches
-    there: at most twelve (TRIED), all different. `small` comes first. In each of `stretched`, one size is
-    very long; of several with the same long size, one is drawn at random. `others` are added until there are
-    twelve."""
+    """Returns the workloads of `task` at which the candidate's host code is recorded, to see which kernels it
+    launches there: at most twelve (TRIED), all different. `small` comes first. In each of `stretched`, one
+    size is very long; of several with the same long size, one is drawn at random. `others` are added until
+    there are twelve."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}

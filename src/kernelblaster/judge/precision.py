@@ -1,10 +1,10 @@
 """How far an output is from the truth (the reference computed in float64), by several measures, and how far
 it may be.
 
-A candidate's error may be as large as the larger of two. One is the effect of rounding the inputs or the
-output n/16 times, where n is the number of terms of the longest sum; at least 16 and at most 384 times, and
-always 10 times for 16-bit outputs (`roundings`). The other is five times PyTorch's own error (OWN). `bound`
-has the exceptions.
+A candidate's error may be as large as the larger of two errors: five times PyTorch's own error (OWN), and the
+effect of several roundings of the inputs or the output. How many roundings depends on n, the number of terms
+of the longest sum: n/16, but at least 16 and at most 384; for 16-bit outputs always 10 (see `roundings`).
+`bound` lists the exceptions.
 """
 
 import math
@@ -64,11 +64,13 @@ def compare(
     output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None, *, faint: float = FAINT
 ) -> Comparison:
     """Compares `output` with `truth`, the float64 reference, by all error measures; the tensors may be on
-    different devices. `own` is PyTorch's output, None if not known. It matters for `lost`, the share of
-    elements that are off by more than half their value: elements of which PyTorch itself has less than ten
-    bits right, as in a sum that cancels, do not count. Where the truth is below `faint` times the smallest
-    normal number of the output's type, the output may be zero. Integers must be equal: every measure is then
-    the share of elements that differ."""
+    different devices. Integers must be equal: every measure is then the share of elements that differ. Where
+    the truth is below `faint` times the smallest normal number of the output's type, the output may be zero.
+
+    `own` is PyTorch's output, None if not known. It matters only for the measure `lost`, the share of
+    elements that are off by more than half their value. Elements of which PyTorch itself has less than ten
+    bits right, as in a sum that cancels, are not counted there.
+    """
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
@@ -223,16 +225,16 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """Returns how far two outputs may be from each other, by error measure, if one may be off from the truth
-    by `allowed` and the other by `own` (None: not at all). That is the sum of both, multiplied by 1.25
-    because these bounds were found on other input values; with `few`, for outputs of few elements, by 2
-    because their errors vary more."""
+    """Returns how far two outputs may be from each other, by error measure: `allowed`, the bound on one's
+    error, plus `own`, the other's error (None: 0), times a factor. The factor is 1.25, because these numbers
+    were found on other input values; with `few`, for outputs of few elements, it is 2, because their errors
+    vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
 
 def either(one: Errors, other: Errors) -> Errors:
-    """For each error measure the larger of two."""
+    """Returns for each error measure the larger value of `one` and `other`."""
     return Errors(**{m: max(getattr(one, m), getattr(other, m)) for m in MEASURES})
 
 

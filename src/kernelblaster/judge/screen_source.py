@@ -1,10 +1,10 @@
 """Screens a candidate's CUDA source before compilation, so that its author is told early what is not allowed,
 with the line and an alternative.
 
-It decides what may be included and defined. Beyond that it reports early what later stages (`screen_host`,
-`screen_binary`) would reject anyway, since these check what was really compiled. Here, calls and assembly are
-reported only if the syntax tree shows for certain that they are in host code; calls only if the file defines
-no function of that name itself. Macros are not expanded.
+This stage decides which files may be included and which macros defined. Everything else that it reports would
+also be rejected by later stages (`screen_host`, `screen_binary`), which check what was really compiled. Here,
+calls and assembly are reported only if the syntax tree shows for certain that they are in host code; calls
+only if the file defines no function of that name itself. Macros are not expanded.
 
 The limits here and in `source_text` bound the time: milliseconds for a kernel, seconds for a text that was
 written to be slow to screen.

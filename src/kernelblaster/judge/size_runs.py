@@ -1,5 +1,6 @@
-"""Calls of one candidate at large workloads on the emulator, each compared with the reference: which values
-they have, how much of them is run, and which calls follow where one leaves doubts."""
+"""Runs one candidate at large workloads on the emulator and compares the results with the reference: chooses
+the values of each call, how many of its blocks are run, and which further calls are needed if errors might be
+due to chance."""
 
 import random
 from dataclasses import replace
@@ -25,9 +26,11 @@ COVERED = 0.97  # share of the outputs that blocks must write, by what those wri
 
 
 class SizeRuns:
-    """Calls of one candidate at large workloads on the emulator, compared with the reference. `domain` are
-    the kinds of values that inputs accept, `operations` those of the reference at the primary workload (the
-    timed sizes). `compared` counts the output elements compared so far."""
+    """Makes calls of one candidate at large workloads on the emulator (`device`), and compares their outputs
+    with the reference, which `known` has. `runner` has the candidate loaded; it shares the memory `arena`.
+    `domain` says which kinds of values inputs accept. `operations` is the number of arithmetic operations of
+    the reference at the primary workload (the timed sizes). The attribute `compared` counts the output
+    elements compared so far."""
 
     def __init__(
         self,
@@ -47,9 +50,12 @@ class SizeRuns:
         self.compared = 0
 
     def thoroughly(self, workload: Workload, rng: random.Random) -> CallCoverage | None:
-        """Makes two calls and compares their outputs with the reference. The second call has other values and
-        scalars and lies at other addresses, and global variables hold what the first one left there. Returns
-        what the first call did; None if it is too much work. Raises Stop if results are wrong."""
+        """Makes a call at the sizes of `workload` and a second one, and compares the outputs of both with the
+        reference. The second call has other values and scalars, drawn by `rng`, and lies at other addresses;
+        global variables still hold what the first call left there. It is left out if it would take the
+        emulator too long. Returns how much the first call did; None if even that is too much work. If this is
+        too little (see `uncovered`), or none of the blocks that were run wrote anything, nothing is compared.
+        Raises Stop if results are wrong."""
         first, box, draws, written = self._first(workload, rng)
         if written is None:
             return None
@@ -82,10 +88,11 @@ class SizeRuns:
             self._compare(call, workload, box, draws, written, rng)
 
     def whole(self, workload: Workload, rng: random.Random, *, steps: bool) -> None:
-        """Make one call at a drawn size with all blocks run, unless that is too much work, and compare it; an
-        output element that was not written is found too. With `steps`, a few more calls follow in which every
-        row has a step, as far as they take little work: a long row then cancels most. Raises Stop if results
-        are wrong."""
+        """Makes one call at the sizes of `workload`, with all blocks run, and compares every output element
+        with the reference; skips it if it would be too much work for the emulator. With `steps`, up to six
+        more calls follow, as far as they take little work. Their inputs jump to a much larger value near the
+        beginning of every row, and stay there: a kernel that sums relative to the mean of a row's beginning
+        then loses most of its precision. Raises Stop if results are wrong."""
         box = self._box(workload, rng)
         draws = Draws(seed=rng.getrandbits(62), unordered=True, most_work=WHOLE_WORK)
         work = self._all_blocks(workload, box, self._cases(box, rng), draws, rng)

@@ -1,6 +1,6 @@
-"""The kinds of values (random, huge, NaN, ...) that the parts of one large workload hold, so that one call of
-a candidate tries many of them. The part of a workload that is compared is a box; it is cut into slices, the
-slabs."""
+"""Chooses the kinds of values (random, huge, NaN, ...) for the parts of one large workload, so that one call
+of a candidate tries many of them. The part of a workload that is compared is a box; it is cut into slices,
+the slabs."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -59,8 +59,9 @@ def cases_in_turns(task: Task, box: Box, operations: int, cases: Sequence[Case])
 
 
 def all_of(task: Task, kind: Distribution, box: Box, domain: Domain) -> Case | None:
-    """A case in which every input that extends along the split of `box` and accepts it has this kind of
-    values, and all else the task file's own; None if there is no such input."""
+    """Returns a verification case of the given `kind` of values. The inputs with that kind are those that
+    extend along the `split` of `box` (the size along which it can be cut) and that accept the kind, as
+    `domain` says. All other inputs keep the task file's own values. None if no input gets the kind."""
     inputs: list[Distribution] = [
         kind if box.split in tensor.dims and domain.takes(position, kind) else "written"
         for position, tensor in enumerate(task.signature.input_tensors)

@@ -112,10 +112,11 @@ class Timer:
         self._parameters = [p.to(device.torch_device) for p in baseline.parameters]
 
     def time(self, floor: Floor) -> Timing | Failure:
-        """Times the candidate; returns the timing, or the outcome if it failed. The clocks may disagree
-        because the host is busy; then the measurement is made a second time, and the candidate is rejected
-        only if they disagree again. `floor` is the least work that any kernel for the task needs. A candidate
-        whose time is too short for the GPU to do that work is rejected."""
+        """Times the candidate; returns the timing, or the outcome if it failed. `floor` is the least work
+        that any kernel for the task needs: a candidate whose time is too short for the GPU to do that work is
+        rejected. If the clocks that measure the time (CUDA events and wall clocks) disagree, which a busy
+        host can cause, the measurement is made a second time; a candidate is rejected if they disagree again.
+        """
         try:
             try:
                 return self._time(floor)

@@ -32,7 +32,7 @@ class Truth:
     """Fills tensors with the values of verification cases of one task, and computes the float64 reference on
     these values. `baseline` is what candidates are compared with; it supplies values for inputs and
     parameters. To save memory, the reference may overwrite `arena`, the memory that candidates work on. `rng`
-    draws the small changes of the inputs in `rounded`, and in `patch` which elements are changed."""
+    draws how inputs are changed: in `rounded` by how much, in `patch` which elements."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task
@@ -53,9 +53,9 @@ class Truth:
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Takes `tensors` (inputs, then parameters), which already hold the values of a verification case, as
-        the case's values, in place of a call of `write`. The float64 reference reads its inputs and
-        parameters from them when it is computed with the same `seed`."""
+        """Declares that `tensors` (inputs, then parameters) hold the values of a verification case already,
+        so that `write` need not be called. The float64 reference reads its inputs and parameters from them
+        when it is computed with the same `seed`."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
@@ -116,9 +116,10 @@ class Truth:
     ) -> tuple[list[torch.Tensor] | None, LongestSum, list[OpenChoice | None]]:
         """Returns (outputs, seen, choices). `outputs` are the float64 reference's, on the values that `case`
         and `seed` determine; None if there is no float64 reference. `seen` has watched the operators run, and
-        knows the length of the longest sum. `choices` has an entry for each output: if it holds indices that
-        PyTorch leaves open where elements are equal, which others are right, else None. May overwrite the
-        arena, the memory that candidates work on."""
+        knows the length of the longest sum. `choices` has one entry for each output. An output may hold
+        indices for which PyTorch may choose among equal elements, as topk does; its entry then says which
+        other indices are right. All other entries are None. May overwrite the arena, the memory that
+        candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         if not self._has_indices:
             return self._wide(case, seed, seen=seen), seen, [None] * len(self._task.signature.outputs)
@@ -128,8 +129,8 @@ class Truth:
 
     def rounded(self, case: Case, seed: int, *, ties: bool = True) -> list[torch.Tensor] | None:
         """Returns the float64 reference outputs of the verification case `case` after every input value
-        (determined by `seed`) was changed by up to one rounding of its type. Compared with the result of
-        `outputs`, which are those without this change, they show how much roundings of the inputs change the
+        (determined by `seed`) was changed by up to one rounding of its type. The difference from the result
+        of `outputs`, which uses the unchanged values, shows how much roundings of the inputs change the
         result. In the kinds of values that test ties, equal values are changed equally, unless `ties` is
         False. None if there is no float64 reference."""
         return self._wide(case, seed, shake="tied" if ties else "apart")
@@ -145,7 +146,8 @@ class Truth:
     ) -> list[Demand] | None:
         """Returns what is required of each output where inputs are NaN or infinite; None if there is no
         float64 reference. The verification case `case` and `seed` determine the input values. `truth` are the
-        float64 outputs on them, `right` PyTorch's own, and `seen` is the second result of `outputs`."""
+        float64 outputs on them, `right` PyTorch's own. `seen`, which `outputs` returned, has watched the
+        operators run."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():

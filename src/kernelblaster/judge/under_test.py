@@ -1,4 +1,4 @@
-"""Runs one candidate on the device: loads it, verifies it, and times it if it is correct."""
+"""Loads one candidate on the device, verifies it, and times it if it is correct."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -54,9 +54,9 @@ class Judged:
 
 class CandidateUnderTest:
     """A compiled candidate (`binary`) for the task in `prepared`, to be verified on `device`, or verified and
-    timed by `clock`. All random choices are those of `draw` (its seeds, and its cases if it has any). Each
-    method loads the candidate anew in processes of its own. `progress` is called with the name of each
-    stage."""
+    timed by `clock`. `draw` holds the seeds of all random choices and, if they are to be repeated, the
+    verification cases. Each method loads the candidate anew in processes of its own. `progress` is called
+    with the name of each stage."""
 
     def __init__(
         self,
@@ -202,8 +202,8 @@ class CandidateUnderTest:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """A context in which PyTorch runs on one host thread: at small sizes, waking others takes longer than
-    computing."""
+    """A context in which PyTorch runs on one host thread: at small sizes, waking further threads takes longer
+    than computing."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

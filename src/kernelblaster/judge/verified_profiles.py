@@ -35,12 +35,12 @@ class VerifiedProfiles:
         wanted: Sequence[tuple[Prepared, Sequence[tuple[Candidate, Binary | Outcome]]]],
         depth: Depth,
     ) -> list[list[Profile | Outcome]]:
-        """`wanted` has pairs: a task with what was prepared for it (`Prepared`), and its candidates, each
-        with what compiling it gave: the compiled candidate, or the outcome if it did not compile. Returns for
-        each pair a list with the profile of each candidate at the primary workload (the sizes that are
-        timed), or the candidate's outcome if it did not compile or fails verification. `depth` says how much
-        is collected: "quick" (what performance states are named from), "usual" (also the profiler's advice)
-        or "detailed" (also counts by instruction)."""
+        """Profiles candidates at the primary workload (the sizes that are timed). `wanted` has pairs: a task
+        with what was prepared for it (`Prepared`), and its candidates, each with the result of compiling it
+        (the compiled candidate, or the outcome if it did not compile). Returns for each pair a list with the
+        profile of each candidate, or the candidate's outcome if it did not compile or fails verification.
+        `depth` says how much is collected: "quick" (what performance states are named from), "usual" (also
+        the profiler's advice) or "detailed" (also counts by instruction)."""
         checked = [
             (prepared, [self._correct_or_outcome(prepared, *candidate) for candidate in candidates])
             for prepared, candidates in wanted

@@ -83,9 +83,9 @@ class OptimizationEntry(Record):
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> "Scored":
         """Returns the technique with its prediction for one more attempt on a GPU `architecture` (None: any),
-        after the techniques `applied`, in a `family` of tasks (None: any). Its `payoff` (what it is worth
-        because others gain more after it) is 0, since that depends on other techniques and is computed
-        elsewhere."""
+        after the techniques `applied`, in a `family` of tasks (None: any). The `payoff` of the result (what
+        the technique is worth because others gain more after it) is 0: it depends on other techniques and is
+        computed elsewhere."""
         prediction = self.prediction(architecture, applied, family)
         optimization = Optimization.model_construct(
             technique=self.technique,
@@ -106,8 +106,8 @@ class OptimizationEntry(Record):
 class Scored:
     """A technique (`optimization`) with its `prediction`: what is expected of it on a GPU architecture, in a
     family (kind of computation) of tasks, after certain other techniques. `notes` are the knowledge base's
-    remarks on it. `payoff` is a natural logarithm of a speedup: what the technique is worth beyond its own
-    gain, because other techniques gain more after it."""
+    remarks on it. `payoff` is what applying it is worth beyond its own gain, because other techniques gain
+    more after it, as the natural logarithm of a speedup."""
 
     optimization: Optimization
     prediction: Prediction

@@ -23,8 +23,9 @@ class ContentChanges(NamedTuple):
 
 
 def changed_rows(connection: Connection, about: Any, since: int) -> ContentChanges:
-    """Returns the rows that changed after version `since`; all rows if the tables were written anew after it.
-    `about` is the row of the table kb_about."""
+    """Returns the rows of performance states and techniques that changed after version `since`, or all rows
+    if the tables were written anew after it. `about` is the row of the table kb_about, which says when that
+    was."""
     known = 0 if about.rebuilt > since else since
     found = (
         connection.execute(select(table).where(table.c.version > known))
@@ -36,9 +37,9 @@ def changed_rows(connection: Connection, about: Any, since: int) -> ContentChang
 
 def updated(content: Content, changes: ContentChanges) -> Content:
     """Returns a copy of `content` brought up to date by `changes`, the rows that changed since its version.
-    Raises DamagedRow if a row's checksum is wrong, and Damaged if the content then has another number of
-    performance states or techniques than the knowledge base counts in its table of totals, `kb_about`, a row
-    of which comes with the changes."""
+    Raises DamagedRow if a row's checksum is wrong. Raises Damaged if the content then has another number of
+    performance states or techniques than `changes.about` says, the row of the table kb_about, which counts
+    them."""
     about = checked(tables.about, SimpleNamespace(**changes.about))  # type: ignore[arg-type]
     latest = Content() if about.rebuilt > content.version else content.copy()
     latest.version = about.version

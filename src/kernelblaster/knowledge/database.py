@@ -136,12 +136,15 @@ class Database:
             yield connection
 
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Records the changes `fresh`, each with its provenance (where it comes from) and identity (the text
-        by which it is recognized in every knowledge base), in a transaction of its own, and returns the new
-        version. This is a fast way for changes that concern one technique in one performance state each: only
-        the rows of these techniques are read; all else is taken from `known`, a content read earlier. Writes
-        nothing and returns None if the rows and `known` do not suffice, for example because a state was
-        merged after `known` was read; the caller must then take the slower way."""
+        """Records the changes `fresh` in a transaction of its own and returns the new version. Each change
+        comes with its provenance (where it comes from) and its identity (a text by which it is recognized in
+        every knowledge base).
+
+        This is a fast way for changes that concern one technique in one performance state each: only the rows
+        of these techniques are read; all else is taken from `known`, a content read earlier. Writes nothing
+        and returns None if the rows and `known` do not suffice, for example because a state was merged after
+        `known` was read. The caller must then record the changes in the usual, slower way.
+        """
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)

@@ -172,9 +172,9 @@ def export_document(content: Content, limit_bytes: int | None = None) -> str:
 
 def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provenance, str]]:
     """Returns everything that the JSON document `text` says, as changes that `KnowledgeBase.take_over` can
-    record: (change, provenance, identity) of each, where the identity is a text by which the change is
-    recognized wherever it is recorded. The same document gives the same identities, so importing it twice has
-    no further effect. `source` is the name of the document in error messages. Raises KnowledgeError if it is
+    record, each as (change, provenance, identity). The identity is a text by which the change is recognized
+    wherever it is recorded. The same document gives the same identities, so importing it twice has no further
+    effect. `source` is the name of the document in error messages. Raises KnowledgeError if the document is
     malformed."""
     changes: list[Change] = []
     for name, state in _parse(text, source).states.items():

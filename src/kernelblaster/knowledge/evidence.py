@@ -28,10 +28,10 @@ def platform(architecture: str, *, modelled: bool) -> str:
 class Evidence(Record):
     """The results of all attempts at one technique in one performance state, as tallies (number, mean and
     variance of log speedups). `gains` has a tally for each GPU architecture and task family: gains["sm_90a
-    (modelled)"]["scan"]. Modelled results are apart from measured ones, as `platform` names them. `after` has
-    a tally for each technique that had been applied earlier, and architecture:
-    after["kernel_fusion"]["sm_90a"]. Its attempts are also in `gains`; one with several earlier techniques
-    counts for each of these. `failures` counts failed attempts by kind."""
+    (modelled)"]["scan"]. Modelled results are kept apart from measured ones, under another name (see
+    `platform`). `after` divides the same attempts by the techniques that had been applied earlier, and by
+    architecture: after["kernel_fusion"]["sm_90a"]; an attempt after several techniques counts for each of
+    these. `failures` counts failed attempts by kind."""
 
     gains: Cells = Field(default_factory=dict)
     after: Cells = Field(default_factory=dict)
@@ -53,8 +53,8 @@ class Evidence(Record):
         )
 
     def plus(self, other: "Evidence") -> "Evidence":
-        """Returns the evidence from the attempts of this one and of `other` together. An attempt that is in
-        both is counted twice; the caller sees to it that there is none."""
+        """Returns the evidence from the attempts of this one and of `other` together. No attempt may be in
+        both, since it would be counted twice; this is not checked."""
         failures = dict(self.failures)
         for kind, count in other.failures.items():
             failures[kind] = failures.get(kind, 0.0) + count
@@ -117,8 +117,9 @@ class Evidence(Record):
 
     @cached_property
     def preparation(self) -> str | None:
-        """The other technique that, if it was applied earlier, changes most how much this technique gains, or
-        how often it gives a valid candidate. None if no technique changes that significantly."""
+        """The name of the technique that changes this technique's results most if it was applied earlier: how
+        much this one gains, or how often it gives a valid candidate. None if no technique changes them
+        significantly."""
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:

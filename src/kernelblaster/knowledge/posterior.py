@@ -3,9 +3,9 @@ and less similar ones count where there are few similar ones.
 
 Evidence is added in steps, the least similar first:
 
-1. the prior;
-2. attempts on the other side of the preparation, an earlier technique that changes the results: those without
-   it if it was applied before the attempt in question, else those with it;
+1. the prior (the gain expected before any attempt);
+2. attempts that differ in whether the preparation was applied before, an earlier technique that changes the
+   results: attempts without it if it was applied here, else attempts with it;
 3. attempts on other GPU architectures;
 4. attempts on this architecture, in other families of tasks;
 5. attempts on this architecture, in the same family.

@@ -26,9 +26,9 @@ UNKNOWN_REACH = log(0.5)  # of a recipe that nothing is known of
 
 
 def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
-    """Returns the recipe of these techniques; each is given as (name, log speedup). If the recipe's text
-    would have more than 200 characters (LONGEST), those that gained least are left out. None if fewer than
-    two techniques are left."""
+    """Returns the recipe of the techniques in `gains`, each given as (name, log speedup). If the recipe's
+    text would have more than 200 characters (LONGEST), those that gained least are left out. None if fewer
+    than two techniques are left."""
     total: dict[str, float] = {}
     for technique, gained in gains:
         total[technique] = total.get(technique, 0.0) + gained
@@ -38,9 +38,9 @@ def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
 
 
 def reach(timing: Timing) -> float:
-    """Returns the natural logarithm of the roofline floor (the least time that the GPU's bandwidth and peak
-    rates allow) divided by the candidate's time: 0 for a candidate at the floor, negative for a slower
-    one."""
+    """Returns, for a candidate with this `timing`, the natural logarithm of the roofline floor (the least
+    time that the GPU's bandwidth and peak rates allow) divided by the candidate's time: 0 for a candidate at
+    the floor, negative for a slower one."""
     return log(timing.floor_us / timing.candidate_us)
 
 
@@ -56,15 +56,16 @@ def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[Recipe]:
     """Returns at most six recipes (sets of techniques for one step, OFFERED), best first, for a kernel of the
-    `family` (kind of computation; None: unknown, which none matches) in the performance state `state`. There
-    are two kinds: recipes that gave valid candidates in this family, in any state; and recipes that are known
-    in this state but were never tried. Recipes that would add fewer than two techniques to `applied` are left
-    out.
+    `family` (kind of computation) in the performance state `state`. There are two kinds: recipes that gave
+    valid candidates in this family, in any state; and recipes that are known in this state but were never
+    tried. If `family` is None (unknown), there are none of the first kind. Recipes that would add fewer than
+    two techniques to `applied` are left out.
 
     The order is: first the recipe of the family's usual techniques (see `usual_recipe`), then the recipe with
     the best result in this state, then the others by an optimistic prediction: the mean plus one standard
     deviation, lowered by failures. For a recipe that was tried in this state, only its results there count.
-    `content` is the knowledge base's; predictions are for the GPU `architecture`."""
+    `content` is the knowledge base's; predictions are for the GPU `architecture`.
+    """
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}
     seen: dict[Recipe, float] = {}

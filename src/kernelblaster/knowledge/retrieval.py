@@ -133,8 +133,8 @@ class Neighbourhood:
         self, family: str | None, techniques: Sequence[str], unlike: Sequence[str] = ()
     ) -> list[RetrievedExemplar]:
         """Returns the exemplars (sources of searches' best candidates) that have something in common with the
-        kernel in question: its `family` (None: unknown, which none matches), its primary bottleneck, or one
-        of the `techniques`. Those with most in common come first. Exemplars whose source is one of the texts
+        kernel in question: its `family` (not considered if None), its primary bottleneck, or one of the
+        `techniques`. Exemplars with most in common come first. Those whose source is one of the texts
         `unlike` are left out."""
         ranked: list[tuple[float, RetrievedExemplar]] = []
         for name, far in self.distances.items():

@@ -38,8 +38,8 @@ class Tally(NamedTuple):
         )
 
     def minus(self, part: "Tally") -> "Tally":
-        """Returns the tally of the attempts of this tally without those of `part`. The caller sees to it that
-        all attempts of `part` are in this tally; this is not checked."""
+        """Returns the tally of the attempts of this tally without those of `part`. All attempts of `part`
+        must be in this tally; this is not checked."""
         count = self.seen - part.seen
         failed = max(0.0, self.failed - part.failed)
         if count < 1e-9:

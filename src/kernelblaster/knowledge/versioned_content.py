@@ -167,8 +167,8 @@ class VersionedContent:
 
     def rollback(self, version: int) -> int:
         """Sets the content back to what it was at `version`. Records that as a new event, whose version is
-        returned. The events after `version` no longer count but stay recorded: a later rollback to the
-        version of one of them brings it back, with those before it."""
+        returned. The events after `version` no longer count but stay recorded, so a later call can also set
+        the content to the version of one of them."""
         with self._database.writing() as connection:
             self._latest(connection, version)
             content = self._disregard(connection, [RolledBack(version=version)])

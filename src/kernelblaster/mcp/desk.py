@@ -45,9 +45,9 @@ class AgentDesk:
 
     def source(self, candidate: str, run: str | None) -> str:
         """Returns the CUDA source that an agent means by `candidate`: the source itself (then it has line
-        breaks), the id of an earlier candidate of `run` (None: of any run in which this server has recorded
-        candidates last), or the name of a `.cu` file in an allowed folder. Raises KernelBlasterError if it is
-        none of these, or has more than 400,000 characters (LONGEST_SOURCE)."""
+        breaks), the id of a source that `run` recorded, or the name of a `.cu` file in an allowed folder. If
+        `run` is None, an id is looked for as in `kept`. Raises KernelBlasterError if it is none of these, or
+        has more than 400,000 characters (LONGEST_SOURCE)."""
         given = candidate.strip()
         if "\n" in given:
             if len(given) > LONGEST_SOURCE:
@@ -64,8 +64,9 @@ class AgentDesk:
 
     def kept(self, name: str, run: str | None) -> str:
         """Returns the source with the id `name` (32 hexadecimal digits) from the run named `run`. If `run` is
-        None, it is looked for in all runs in which this server has recorded candidates last, one for each
-        task (`current`), the latest first. Raises StoreError if it is in none of them."""
+        None, it is looked for in the runs that the attribute `current` names: one for each task, in which
+        this server recorded its latest candidate. The latest run comes first. Raises StoreError if it is in
+        none of them."""
         for one in [run] if run else [*reversed(self.current.values())]:
             try:
                 return Files(self.searches.folder(one) / "files").get(name)

@@ -224,9 +224,10 @@ class JudgeDesk:
         }
 
     def propose(self, task: dict[str, Any], run: str | None) -> dict[str, Any]:
-        """What to try next on the fastest correct candidate of a run: the kernel, its performance state, and
-        techniques, the most promising first; of those that are of no use there, why. Raises
-        KernelBlasterError if `run` is None."""
+        """Returns what to try next on the fastest correct candidate of a run, as JSON data: the kernel to
+        work on, its performance state, and techniques, the most promising first; also the techniques that
+        cannot help there, each with the reason. Raises KernelBlasterError if `run` is None (nothing was
+        evaluated for the task yet)."""
         if run is None:
             raise KernelBlasterError("nothing was evaluated for this task yet: call evaluate first.")
         asking, opened, _ = self._run(task, run)

@@ -83,10 +83,10 @@ def _swept(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
-    """Returns an outcome as JSON data, with its name. For a correct candidate also the speedup with its
-    interval, and "why" if the outcome has a reason (such as what is missing to count the candidate as
-    faster). For any other candidate, why it failed and what to do next. `words` replace the outcome's own
-    reason for the failure; empty: they do not."""
+    """Returns an outcome as JSON data, with its name. For a correct candidate, the data also has the speedup
+    with its interval, and "why" if the outcome has a reason (such as what is missing to count the candidate
+    as faster). For any other candidate, it says why the candidate failed and what to do next. `words`, if not
+    empty, are given as the reason for the failure instead of the outcome's own."""
     data: dict[str, Any] = {"outcome": outcome.kind, "correct": isinstance(outcome, CORRECT)}
     if isinstance(outcome, CORRECT):
         speedup = outcome.speedup

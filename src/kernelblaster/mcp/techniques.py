@@ -14,7 +14,7 @@ PREFERRED = 12  # techniques that are shown
 
 def described(options: Sequence[Scored], content: Content) -> list[Scored]:
     """Returns `options` (techniques with their scores), completed so that readers can tell whether a
-    technique applies. A technique that was taken over from another performance state has only a name, no
+    technique applies. A technique that was taken over from another performance state has a name but no
     description. It gets the title, description and preconditions of the first state in `content` that
     describes it. All others are returned as they are."""
     known: dict[str, OptimizationEntry] = {}

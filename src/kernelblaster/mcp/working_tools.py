@@ -24,6 +24,6 @@ def which_work(found: Iterable[Readiness], *, emulated: bool) -> dict[str, str]:
 
 
 def in_words(why: str | None) -> str:
-    """Whether a tool works on a task, in words; `why` not, None if it does. The reason alone is kept: what a
-    person could type instead is of no use to an agent."""
+    """Returns "works" if `why` is None, else the reason `why` a tool does not work on a task. Advice on
+    language models at its end, which is meant for people, is cut off."""
     return "works" if why is None else why.partition(" A language model can")[0]

@@ -17,9 +17,9 @@ OPTIONS = {"output_config": ("output_config", "output_format", "structured", "sc
 class AnthropicServer:
     """An endpoint (source of unparsed answers) for one model of Anthropic, or of a server with the same API.
     `name` is the model's name in error messages, `model` the server's name for it. `url` is the server's
-    address; `key` is the name of the environment variable that has its key. `limits` are those of one call.
-    The system message is marked for the server's prompt cache, so that the next request of the same role
-    costs less. Temperature and seed of requests are not sent."""
+    address; `key` is the name of the environment variable that has the API key. `limits` are the limits of
+    one call. The system message is marked for the server's prompt cache, so that the next request of the same
+    role costs less. Temperature and seed of requests are not sent."""
 
     def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
         """`name` is the model's name in messages, `model` the server's name for it. `key` names the

@@ -1,5 +1,5 @@
-"""`ModelChoice`: which models a run uses and what it may spend on them. The run records it, and it opens the
-models."""
+"""`ModelChoice`: which models a run uses and what it may spend on them. It is recorded in the run, and has
+methods that open the models."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path

@@ -195,9 +195,9 @@ class Ledger:
             return any((r.model, r.request) == (model, request.digest) for r in calls)
 
     def settle_late(self, model: str, request: Request[T], usage: TokenUsage | None) -> None:
-        """Records the end of a call that an earlier process began and could not record because it was killed,
-        though it had stored the answer. `request` is equal to that call's, `usage` has the tokens of the
-        stored answer. Does nothing if there is no such call."""
+        """Records the end of a call to `model` that an earlier process began and could not record because it
+        was killed, though it had stored the answer. `request` is equal to that call's, `usage` has the tokens
+        of the stored answer. Does nothing if there is no such call."""
         with self._change:
             ended = self._settled.keys() | self._open
             unsettled = [r for r in self._reserved if r.number not in ended]

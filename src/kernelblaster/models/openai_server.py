@@ -24,9 +24,9 @@ OPTIONS = {
 class OpenAIServer:
     """An endpoint (source of unparsed answers) for one model of a server with OpenAI's API. `name` is the
     model's name in error messages, `model` the server's name for it. `url` is the server's address; `key` is
-    the name of the environment variable that has its key, which may be unset. `limits` are those of one call.
-    Optional fields of requests (`OPTIONS`: structured output, streaming, ...) are sent until the server
-    rejects them."""
+    the name of the environment variable that has the API key, which may be unset. `limits` are the limits of
+    one call. Optional fields of requests (`OPTIONS`: structured output, streaming, ...) are sent until the
+    server rejects them."""
 
     def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
         """`name` is the model's name in messages, `model` the server's name for it. `key` names the

@@ -1,5 +1,5 @@
-"""Tells which known techniques are of no use for a kernel that somebody else wrote: those that its task or
-its source cannot use, and those that it has already."""
+"""Tells which known techniques cannot help a kernel that somebody else wrote: those that do not fit its task
+or its source, and those that are applied in the source already."""
 
 import re
 from collections.abc import Collection
@@ -70,9 +70,9 @@ class KernelFacts:
     applied: Collection[str] = ()
 
     def why_not(self, technique: str) -> str | None:
-        """Why a technique (or a recipe, several of them) is of no use for the kernel, in a few words; None if
-        it may be of use. Of techniques that nothing is known about, only those that were applied are of
-        none."""
+        """Returns why a technique (or a recipe, several of them) is of no use for the kernel, in a few words;
+        None if it may be of use. A technique that this module has no rule for is of no use only if it was
+        applied already."""
         if is_recipe(technique):
             parts = techniques_of(technique)
             unfit = next((why for part in parts if (why := self._unfit(part))), None)

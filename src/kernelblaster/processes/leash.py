@@ -1,9 +1,9 @@
 """python leash.py PIPE MEMORY_BYTES COMMAND...: run a command; kill it and everything it started when PIPE
 closes.
 
-A standalone program that imports nothing of the package. It runs between KernelBlaster and a compiler, which
-starts further processes. PIPE is the number of an open file descriptor: one end of a pipe. The process that
-started this program holds the other end, so the pipe closes when that process ends, however that happens.
+A standalone program that imports nothing of the package. KernelBlaster starts compilers with it, because
+these start further processes. PIPE is the number of an open file descriptor, one end of a pipe;
+KernelBlaster's process holds the other end. So the pipe closes when that process ends, however that happens.
 Then this program kills its own process group, which it must lead.
 """
 

@@ -144,13 +144,15 @@ def run_with_retry(
 ) -> Iterator[Any]:
     """Does jobs in up to `workers` processes at once. Each process calls `work(pipe, *arguments)` once, with
     a `JobPipe`: `work` gets one job after another from `pipe.jobs()`, until there is none left, and sends any
-    number of messages by `pipe.tell`. These are yielded as they arrive.
+    number of messages by `pipe.tell`. These messages are yielded as they arrive.
 
     A job whose process ends is tried once more, in a process by itself, because another job may have used up
-    the memory: after all others or, with a single worker, at once, so that jobs keep their order. If that
-    process ends too, a `LostJob` is yielded among the messages. `connect`, if given, is called once for each
-    process; what it returns is passed to that process as a further argument, before `arguments`, and is then
-    closed in this one."""
+    the memory. This is done after all other jobs or, with a single worker, at once, so that jobs keep their
+    order. If that process ends too, a `LostJob` is yielded among the messages.
+
+    `connect`, if given, is called once for each process. Its result is passed to the process as a further
+    argument of `work`, before `arguments`, and is then closed in this process.
+    """
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:

@@ -9,11 +9,10 @@ from kernelblaster.records.record import Record
 
 
 class Speedup(Record):
-    """Baseline time divided by candidate time: the estimate, and an interval from `low` to `high`.
-    `confidence` is the probability (0.99) with which the interval has the true value. It is None where the
-    interval is not statistical. The interval is then the range of the timing model's error or, for a
-    hopelessly slow candidate (`Slower` with a reason), the range within which its single timed call may be
-    off."""
+    """Baseline time divided by candidate time: the `estimate`, and an interval from `low` to `high`.
+    `confidence` is the probability (0.99) with which the interval has the true value. It is None if the
+    interval is not statistical: for modelled times, which have the range of the timing model's error, and for
+    a hopelessly slow candidate (`Slower` with a reason), which is timed by a single call."""
 
     estimate: float
     low: float
@@ -95,7 +94,8 @@ class Rejected(Record):
 
 class Unsupported(Record):
     """There is no verdict: the emulated device lacks an instruction (`reason` names it and its source line),
-    or a kernel's time cannot be modelled. A GPU may still judge the candidate."""
+    or a kernel's time cannot be modelled. A GPU may still judge the candidate. `evidence` may have further
+    details."""
 
     kind: Literal["Unsupported"] = "Unsupported"
     reason: str

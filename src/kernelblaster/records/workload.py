@@ -12,12 +12,13 @@ WorkloadName = Literal["primary", "odd", "near", "tiny", "small", "below", "besi
 class Workload(Record):
     """One choice of values (`sizes`, by name) for all sizes of a task's tensors. A task is run at several
     workloads. By `name`: "primary" has the sizes of the task's file, and is timed; "odd", "near" and "tiny"
-    have others, for verification; "small" is for the emulator. Those named "below", "beside" and "above" are
-    drawn in secret, with sizes smaller than, next to and larger than the task's own; several may have the
-    same of these names.
+    have other sizes, for verification; "small" is for the emulator. Workloads named "below", "beside" and
+    "above" are drawn in secret, with sizes smaller than, next to and larger than the task's own; there may be
+    several of each of these names.
 
     `module` says with which constructor arguments the task's module is built: "primary" for those of its
-    file, "small" for smaller ones, where the emulator needs a smaller module."""
+    file, "small" for smaller ones, where the emulator needs a smaller module.
+    """
 
     name: WorkloadName
     sizes: dict[str, int]

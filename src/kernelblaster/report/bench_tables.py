@@ -76,9 +76,9 @@ def task_table(one: Contents) -> SortedTable:
 
 
 def used_tables(one: Contents) -> tuple[SortedTable, SortedTable] | None:
-    """Returns two tables of the report on a bench (`one` has the report's contents): how often each technique
-    paid in each performance state, and how often each technique paid directly after which other one. None if
-    no technique was applied."""
+    """Returns two tables of the report on a bench (`one` has the report's contents). The first counts how
+    often each technique paid in each performance state, the second how often each technique paid directly
+    after each other technique. None if no technique was applied."""
     used = one.usage.as_dict()
     if not used["techniques"]:
         return None

@@ -1,4 +1,4 @@
-"""Compares several subjects (benches or groups of runs) on the tasks that all of them have."""
+"""Compares several subjects of reports (benches or groups of runs) on the tasks that all of them have."""
 
 from collections.abc import Sequence
 

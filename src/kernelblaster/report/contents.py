@@ -39,14 +39,14 @@ class Costs:
 class Contents:
     """Everything that a report on one subject (a bench or a group of runs) shows.
 
-    `main` is the baseline of the headlines. Two geometric means over the valid tasks (those with
-    a candidate that is right and was timed): `overall` is that of
-    the speedups over `main`, `gained` that of the speedups over the searches' first candidates; None if no
-    task is valid. `light` are quartiles of the floor (the least time that the GPU allows) divided by the time
-    reached: 1 is the limit. `summaries` and `charts` cover the searches that have ended. `learned` has a
-    row (a dict) for each pair of a performance state and a technique about which the runs taught the
-    knowledge base something. `costs` is what groups of tasks cost, `usage` how often techniques were tried
-    and paid. `details` has what is shown of each run, by the key of its search.
+    `main` is the baseline of the headlines. Two geometric means are over the valid tasks (those with a
+    correct and timed candidate): `overall` of the speedups over `main`, `gained` of the speedups over the
+    searches' first candidates; None if no task is valid. `light` are quartiles of the floor (the least time
+    that the GPU allows) divided by the time reached: 1 is the limit. `summaries` and `charts` cover the
+    searches that have ended. `learned` has a row (a dict) for each pair of a performance state and a
+    technique about which the runs taught the knowledge base something. `costs` is what groups of tasks cost,
+    `usage` how often techniques were tried and paid. `details` has what is shown of each run, by the key of
+    its search.
     """
 
     subject: Subject

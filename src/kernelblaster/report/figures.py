@@ -51,8 +51,8 @@ def figures_of(
 
 
 def tones_of(rows: Sequence[Row]) -> dict[str, Tone]:
-    """Returns a colour for each group of tasks (level or folder) by the group's name. The group "all" gets
-    none."""
+    """Returns a colour for each group of tasks (level or folder) in `rows` (results of searches), by the
+    group's name. The group "all" gets none."""
     groups = [group for group in groups_of(rows) if group != ALL]
     return {group: TONES[index % len(TONES)] for index, group in enumerate(groups)}
 
@@ -104,8 +104,9 @@ def fast_p_chart(subject: Subject, baseline: str) -> Chart | None:
 
 
 def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) -> Chart | None:
-    """Returns the figure of speedups over `baseline`: one bar for each valid task and seed, the fastest
-    first; None if there is none. `tones` are the colours of the groups of tasks."""
+    """Returns the figure of the speedups over `baseline` in a report on `subject`: one bar for each valid
+    task and seed, the fastest first; None if there is none. `tones` are the colours of the groups of tasks.
+    """
     valid = [(row, speedup) for row in subject.rows if (speedup := row.speedup(baseline)) is not None]
     if not valid:
         return None
@@ -175,9 +176,9 @@ def roofline_chart(
 
 
 def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """Returns the figure of how near to the limit each search got. One bar for each valid task and seed shows
-    the floor (the least time that the GPU allows) divided by the best time; 1 is the limit. None if there is
-    no valid task. `tones` are the colours of the groups of tasks."""
+    """Returns the figure of how near to the limit each search of `subject` got. One bar for each valid task
+    and seed shows the floor (the least time that the GPU allows) divided by the best time; 1 is the limit.
+    None if there is no valid task. `tones` are the colours of the groups of tasks."""
     bars = []
     for row in subject.rows:
         result = row.result
@@ -207,9 +208,10 @@ def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """Returns the figure of what gains cost, with one dot for each valid search. To the right is its cost:
-    tokens if a model was used, else candidates judged. Upwards is its speedup over the first candidate. None
-    if there is no valid search. `tones` are the colours of the groups of tasks."""
+    """Returns the figure of what gains cost, with one dot for each valid search of `subject`. The horizontal
+    axis is the search's cost: tokens if a model was used, else candidates judged. The vertical axis is its
+    speedup over the first candidate. None if there is no valid search. `tones` are the colours of the groups
+    of tasks."""
     valid = [row for row in subject.rows if row.result.status == "valid" and row.result.gain]
     if not valid:
         return None
@@ -262,9 +264,9 @@ def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
 
 
 def discovery_chart(steps: Sequence[Step]) -> Chart | None:
-    """Returns the figure of how quickly searches found out what pays. To the right is the number of steps
-    tried in all runs; upwards, how many different pairs of performance state and technique had paid by then.
-    None if there are no steps."""
+    """Returns the figure of how quickly searches found out what pays. The horizontal axis is the number of
+    steps tried in all runs; the vertical one is how many different pairs of performance state and technique
+    had gained something by then. None if there are no steps."""
     discovered = discovery_of(steps)
     if not discovered:
         return None

@@ -39,10 +39,10 @@ class TechniqueRow:
     `name` has the words of the technique's name, since a line may break between them. `expected` is the
     speedup that is expected; `modelled`: no measured time is behind it. `tone` is the CSS class that colours
     it, and `curve` shows how certain it is (None: not drawn). `valid` is the chance (0 to 1) that an attempt
-    gives a correct candidate. `where` lists the results by GPU architecture, and the failures. `prepared`
-    compares the speedup with and without the technique that must come before it. `retired` says why it is no
-    longer tried; empty if it is tried. `description` and `notes` are the knowledge base's texts. `anchor` is
-    the row's HTML id.
+    gives a correct candidate. `attempts` says how many there were; `where` lists the results by GPU
+    architecture, and the failures. `prepared` compares the speedup with and without the technique that must
+    come before it. `retired` says why it is no longer tried; empty if it is tried. `description` and `notes`
+    are the knowledge base's texts. `anchor` is the row's HTML id.
     """
 
     anchor: str

@@ -25,6 +25,6 @@ class ShownSource:
 
 def embedded_source(name: str, text: str, language: Language) -> ShownSource:
     """Returns a source for a page, whose download link contains the text itself, so that the page needs no
-    other file. `name` is the file name to download it as."""
+    other file. `name` is the file name to download it as, `language` that by which it is coloured."""
     data = base64.b64encode(text.encode()).decode()
     return ShownSource(name, text, language, f"data:text/plain;charset=utf-8;base64,{data}")

@@ -47,8 +47,8 @@ class TableLine:
 
 @dataclass(frozen=True)
 class SortedTable:
-    """A table that is sorted by the column number `by` (from 0), the largest first if `down`. If `by` is
-    None, the lines stay as given."""
+    """A table with these `columns` and `lines`, sorted by the column number `by` (from 0), the largest value
+    first if `down`. If `by` is None, the lines stay as given."""
 
     columns: tuple[Column, ...]
     lines: tuple[TableLine, ...]

@@ -7,9 +7,10 @@ from kernelblaster.tasks.cuda_prepare import in_own_lines
 
 
 def not_correct(task: Task, candidate: Candidate, outcome: Outcome) -> str:
-    """A sentence for the user: what is wrong with the first candidate, with the first line of the evidence.
-    If the candidate is the CUDA file that the task is about, lines are those of the user's file, and for a
-    size above the primary one it says how to declare that there are no others."""
+    """Returns a sentence for the user that says what is wrong with the first candidate, from its `outcome`
+    and the first line of the evidence. If the candidate is the CUDA file that the task was made of, line
+    numbers are those of the user's file. If such a file fails at a size larger than the timed one, a second
+    sentence says how to declare that the size is fixed."""
     own = task.kind == "cuda" and candidate.source == task.source
     reason = str(getattr(outcome, "reason", ""))
     seen = str(getattr(outcome, "evidence", "")).partition("\n")[0].strip()

@@ -33,8 +33,9 @@ class Quick:
 
     def run(self, task: Task) -> Best:
         """Judges up to three candidates (JUDGED) for `task`, one after another, until one is correct, and
-        returns that one. First come those made by recipes, the fastest by the emulator's timing model first,
-        then the first candidate, without any recipe. Raises KernelBlasterError if none is correct."""
+        returns that one. Candidates made by recipes come first, in the order of their times by the emulator's
+        timing model, the fastest first. Then comes the first candidate, without any recipe. Raises
+        KernelBlasterError if none is correct."""
         first = self._policy.initial(task)
         left = self._ordered(list(islice(self._attempts(first), MODELLED)))
         judging = self._session.judging

@@ -43,9 +43,8 @@ class SearchNode:
 
     @property
     def worth(self) -> float:
-        """The speedup over the baseline times exp(`payoff`), where `payoff` is what the last technique is
-        worth because others gain more after it. A candidate thus counts as faster if its last technique
-        prepares others."""
+        """The speedup over the baseline times exp(`payoff`). Thus a candidate counts as faster if its last
+        technique prepares others, which gain more after it."""
         return self.speedup * exp(self.payoff)
 
 
@@ -87,8 +86,8 @@ class Branch:
 
 
 def done(asked: str, attempt: Attempt, before: Sequence[str]) -> str:
-    """Returns the name of what `attempt` applies. Usually that is `asked`, the technique or recipe that the
-    policy was asked for. If only a part of a recipe could be applied, it is the recipe of that part (see
+    """Returns the name of the technique or recipe that `attempt` applies. Usually that is `asked`, for which
+    the policy was asked. If only a part of a recipe could be applied, it is the recipe of that part (see
     `Recipe.done`). `before` are the techniques that had been applied earlier."""
     recipe = Recipe.parse(asked)
     if recipe is None or not attempt.applied or recipe.beyond((*attempt.applied, *before)) == 0:

@@ -65,9 +65,9 @@ class Catalog:
 
     @contextmanager
     def making_page(self) -> Iterator[None]:
-        """A context for making a page. While it is open, `poll`, which another thread may call, reads at most
-        one log that was never read before, so that the first page need not wait until the logs of all runs
-        are read."""
+        """A context for making a page. While it is open, calls of `poll` by another thread read at most one
+        log that was never read before. So the first page need not wait until the logs of all runs are read.
+        """
         page = object()
         self._pages.add(page)
         try:
@@ -95,13 +95,13 @@ class Catalog:
             self._lock.release()
 
     def runs(self, bench: str = "") -> list[ListedRun]:
-        """The runs of the bench with the id `bench`, or those of no bench if it is empty, running ones first,
-        then the latest."""
+        """The runs of the bench with the id `bench`; if that is empty, the runs that belong to no bench.
+        Running ones come first, then the latest."""
         found = [one for one in list(self._runs.values()) if one.place.bench == bench]
         return sorted(found, key=lambda one: one.order)
 
     def run(self, id_: str) -> ListedRun | None:
-        """The run that has this id in web addresses; None if there is none."""
+        """The run that has the id `id_` in web addresses; None if there is none."""
         return self._runs.get(id_)
 
     def benches(self) -> list[Place]:
@@ -109,7 +109,7 @@ class Catalog:
         return sorted(self._benches.values(), key=lambda place: place.folder.name, reverse=True)
 
     def bench(self, id_: str) -> Place | None:
-        """The bench that has this id in web addresses; None if there is none."""
+        """The bench that has the id `id_` in web addresses; None if there is none."""
         return self._benches.get(id_)
 
     @property

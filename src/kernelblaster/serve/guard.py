@@ -79,8 +79,8 @@ class Access:
 
 class RequestGuard:
     """Wraps the ASGI application `app`: requests that fail the checks of this module are answered with an
-    error and never reach it. `access` says which host names and tokens are allowed. `methods` are those of
-    HTTP that it takes."""
+    error and never reach it. `access` says which host names and tokens are allowed. `methods` are the HTTP
+    methods that are allowed."""
 
     def __init__(
         self, app: ASGIApp, access: Access, methods: Collection[str] = ("GET", "HEAD", "POST")

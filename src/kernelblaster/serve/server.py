@@ -46,9 +46,10 @@ def serve(
     ready: Callable[[str], None] = lambda address: None,
 ) -> int:
     """Shows the runs and benches in `folders` (none: the user's own) and the knowledge bases in `knowledge`
-    as web pages that are kept up to date, until Ctrl-C. `ready` is called with the address of the first page.
-    With `read_only`, nothing can be asked of searches. Returns how many of the searches that were resumed on
-    the pages are still running. Raises KernelBlasterError if it cannot listen, or if others could reach it
+    as web pages that are kept up to date, until Ctrl-C. `listening` says at which address, and for whom;
+    None: port 8420, for this machine only. `ready` is called with the address of the first page. With
+    `read_only`, nothing can be asked of searches. Returns how many of the searches that were resumed on the
+    pages are still running. Raises KernelBlasterError if it cannot listen, or if others could reach it
     without a token."""
     try:
         import uvicorn

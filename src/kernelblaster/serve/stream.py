@@ -14,10 +14,10 @@ PAUSE_S = 0.1  # between two messages to one client: what changes meanwhile goes
 
 
 class EventStream:
-    """A response (ASGI) that brings a page the changes of its `topic` while the page is open: first those
-    after the version `since`. `since` is None if the page was loaded before the server was restarted; the
-    page is then told to load again. `headers` are added to the response's. A client that does not take a
-    message within 20 s (SLOW_S) is dropped; it may connect again, and continues where it was."""
+    """A response (ASGI) that sends a page the changes of its `topic` as long as the page is open, beginning
+    with those after the version `since`. `since` is None if the page was loaded before the server was
+    restarted; the page is then told to load again. `headers` are added to the response's. A client that does
+    not take a message within 20 s (SLOW_S) is dropped; it may connect again, and continues where it was."""
 
     def __init__(self, topic: Topic, since: int | None, headers: dict[str, str]) -> None:
         self._topic = topic

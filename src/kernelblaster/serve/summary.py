@@ -155,9 +155,9 @@ class RunSummary:
 
     @property
     def points(self) -> list[float | None]:
-        """The times in microseconds to draw in the small plot of a run: those in `series`, a field with the
-        times of the candidates. Each entry of it is the best of equally many candidates; if fewer were judged
-        after the last entry, their best time is appended."""
+        """The times in microseconds to draw in the small plot of a run. They are the entries of `series`,
+        each the best of equally many candidates. If candidates were judged after the last full entry, their
+        best time is appended."""
         return [*self.series, _best(self._partial)] if self._partial else self.series
 
     @property

@@ -21,8 +21,8 @@ MOST_GONE = 2000  # parts that are remembered to be gone
 @dataclass(frozen=True)
 class PagePart:
     """A piece of a page: the HTML of one element, with its `id`. If the piece is an entry of a list, `within`
-    is the id of the element that contains the list; the list shows its entries in the order of the parts. It
-    is empty for any other piece."""
+    is the id of the element that contains the list; the list shows its entries in the order of the parts. For
+    any other piece, `within` is empty."""
 
     id: str
     html: str

@@ -125,8 +125,8 @@ class Judging:
         return [self.evaluations[c.code].profile for c in candidates]
 
     def fastest(self, candidates: Sequence[Candidate]) -> Candidate:
-        """Returns the candidate with the shortest time by the emulator's timing model, or the first one if no
-        time can be modelled. Modelled times are recorded, and cost no evaluation."""
+        """Returns the one of `candidates` with the shortest time by the emulator's timing model, or the first
+        one if no time can be modelled. Modelled times are recorded, and do not count as evaluations."""
         if len(candidates) == 1:
             return candidates[0]
         self._estimate(candidates)
@@ -134,8 +134,8 @@ class Judging:
         return min(known, key=lambda c: self._estimated[c.code] or 0.0, default=candidates[0])
 
     def modelled_us(self, candidates: Sequence[Candidate]) -> list[float | None]:
-        """Returns the time of each candidate in us, by the emulator's timing model; None where it cannot be
-        modelled. Modelled times are recorded, and cost no evaluation."""
+        """Returns the time of each of `candidates` in us, by the emulator's timing model; None where it
+        cannot be modelled. Modelled times are recorded, and do not count as evaluations."""
         self._estimate(candidates)
         return [self._estimated[candidate.code] for candidate in candidates]
 

@@ -101,11 +101,11 @@ class Log:
     def once(
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = False
     ) -> dict[str, Any]:
-        """Returns the result of the function `compute`. The first call with (kind, key) calls it and records
-        its result; later calls with the same (kind, key) return the record, also in a process that continues
-        the run. If `lasting`, the record is on the disk when this returns; otherwise a power cut may lose it,
-        and it is then computed again. Raises SearchStopped, before anything is computed, if a person has
-        asked to stop."""
+        """Returns the result that is recorded in the run under (kind, key). If there is none, calls the
+        function `compute`, records its result and returns that. A process that continues the run finds what
+        earlier processes recorded. If `lasting`, the record is on the disk when this returns; otherwise a
+        power cut may lose it, and it is then computed again. Raises SearchStopped, before anything is
+        computed, if a person has asked to stop."""
 
         def compute_unless_stopped() -> dict[str, Any]:
             self._steering.check()

@@ -89,13 +89,13 @@ class Memory:
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """Returns (the name of the known performance state that matches that of the kernel `target`, one
+        """Returns (the name of the known performance state that matches the state of the kernel `target`, one
         prediction for each technique). Predictions are made for the given `techniques` and for the recipes
-        (several techniques in one step) that the knowledge base offers for the kernel, without those that are
-        retired in the state. A prediction is the log speedup that is expected, by `theta` (the knowledge
-        base's content when the iteration began), over the candidate with the evaluation `parent`, in which
-        the techniques `applied` were used. If a technique was not tried in the state, it is predicted from
-        similar states; if the state does not have it, it is added there with a weak prior."""
+        (several techniques in one step) that the knowledge base offers for the kernel, except those that are
+        retired in the state. A prediction is the log speedup that is expected over the candidate with the
+        evaluation `parent`, in which the techniques `applied` were used. It is made by `theta`, the knowledge
+        base's content when the iteration began. If a technique was not tried in the state, it is predicted
+        from similar states; if the state does not have it, it is added there with a weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
@@ -121,8 +121,8 @@ class Memory:
         return earlier_samples(self._run, self._knowledge.name, self.architecture)
 
     def replay(self, steps: Sequence[Step]) -> list[Sample]:
-        """Returns these steps of the present run, each with the evaluations of the candidate before it and of
-        the one that it led to."""
+        """Returns these steps of the present run, each with two evaluations: of the candidate to which its
+        technique was applied, and of the resulting candidate."""
         return samples(steps, self._judging.evaluations, self._judging.floor_bytes)
 
     # Teaching
@@ -152,8 +152,9 @@ class Memory:
 
     def remember_recipe(self, key: str, step: Step) -> None:
         """Teaches the knowledge base a recipe (several techniques that led from the first candidate to the
-        best one so far). `step` has the recipe as its technique and what it gained in all. A recipe that its
-        performance state does not have is added. Does nothing if `key` was recorded in this run before."""
+        best one so far). The `technique` of `step` is the recipe, and its `result` is what the recipe gained
+        in all. The recipe is added to the performance state of the step if it is not there yet. Does nothing
+        if `key` was recorded in this run before."""
 
         self._run.once("recipe", key, lambda: self._observe([step]))
 
@@ -209,10 +210,10 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Returns the changes that would keep the knowledge base small, of which `now` is the present
-        content: similar performance states merged, techniques that do not pay retired, old evidence given
-        less weight. They are due once in every 500 recorded changes (CONSOLIDATED). Empty if no multiple of
-        500 was passed since the iteration began."""
+        """Returns the changes that would keep the knowledge base small: similar performance states merged,
+        techniques that do not pay retired, old evidence given less weight. `now` is its present content. The
+        changes are due once in every 500 recorded changes (CONSOLIDATED). Empty if no multiple of 500 was
+        passed since the iteration began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())

@@ -1,10 +1,11 @@
 """Steering: what people ask of a search while it runs (pin or forbid a technique, leave a note, change the
 budget, stop), and how the search obeys.
 
-The commands are in a file in the run's folder (store/steering.py). The search takes them at check points,
-between two steps, and records which it took there, so that a continued search takes them at the same points.
-A request to stop is obeyed sooner: before the next candidate is judged, and before anything new is chosen or
-asked of a model."""
+The requests are in a file in the run's folder (store/steering.py). The search takes them at check points,
+between two steps. It records which requests it took at which check point, so that a continued search takes
+them at the same ones. A request to stop is obeyed sooner: before the next candidate is judged, and before
+anything new is chosen or asked of a model.
+"""
 
 from collections.abc import Sequence
 

@@ -67,8 +67,8 @@ class StoreDatabase:
         """Executes one statement with these values of its parameters, in a transaction of its own, with a
         single round trip to the server. Returns the first column of the result's first row, None if it has
         none. A crash of the server may lose the transaction. While the server cannot be reached, the
-        statement is executed again, so the caller must see to it that executing it twice has the same effect
-        as once. Raises as `transact` does."""
+        statement is executed again, so executing it twice must have the same effect as once. Raises
+        StoreUnreachable if the server stays away for too long, StoreError for other errors."""
 
         def execute(connection: Connection) -> Any:
             answer = connection.execute(statement, values)

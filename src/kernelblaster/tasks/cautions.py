@@ -6,8 +6,8 @@ from kernelblaster.records import Fitness
 
 def cautions(fitness: Fitness) -> tuple[str, ...]:
     """Returns the warnings for a task with this `fitness`, as sentences without a full stop; usually none.
-    They say what cannot be verified, and where candidates must do as PyTorch does although it documents no
-    such thing."""
+    They say what cannot be verified, and where candidates must behave as PyTorch does in a case that its
+    documentation leaves open."""
     said = []
     if fitness.insensitive:
         names = ", ".join(fitness.insensitive)

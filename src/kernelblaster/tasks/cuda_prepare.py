@@ -1,6 +1,7 @@
 """Makes a task of a user's `.cu` file. Sizes, inputs and outputs that its comments do not declare are
-inferred from the code. If its launch function is not the one that KernelBlaster calls, that one is added; it
-calls the user's. Where something cannot be inferred, an error shows a template of the lines to add."""
+inferred from the code. KernelBlaster calls a launch function with a fixed name; if the file lacks it, one is
+added that calls the user's own. Where something cannot be inferred, an error shows a template of the lines to
+add."""
 
 import re
 from collections.abc import Sequence

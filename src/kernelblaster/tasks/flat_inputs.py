@@ -20,11 +20,11 @@ FLATTENED = "\n\n# Added: the inputs as tensors and numbers, one after the other
 
 
 def flattened(file: ModuleFile) -> str | None:
-    """Returns code to append to a task's file whose inputs are named, or lie in lists or dicts; None if they
-    are positional tensors and numbers already. The code defines a Model that takes all tensors and numbers as
-    positional arguments, and calls the file's own Model with them in its own form; it takes that name, see
-    `with_plain_super`. The code also defines a get_inputs() with such arguments. Raises BadTask for inputs of
-    other types."""
+    """Returns code to append to a task's file whose inputs are named, or lie in lists or dicts; None if all
+    inputs are positional tensors and numbers already. The code defines a class that takes all tensors and
+    numbers as positional arguments and passes them to the file's own Model in the form that it expects, and a
+    get_inputs() that returns such arguments. The new class takes the name Model, so `super(Model, self)` must
+    be replaced in the file (see `with_plain_super`). Raises BadTask for inputs of other types."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         values = file.given_inputs()
     keyed = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
@@ -85,8 +85,9 @@ def unflattened(source: str) -> tuple[str, str | None]:
 
 
 def with_plain_super(source: str) -> str:
-    """The source with `super()` in place of `super(Model, self)`, which looks the class up by its name when
-    it runs: once a class derived from Model has that name, it would find Model itself again."""
+    """Returns the source with every `super(Model, self)` replaced by `super()`. This is needed before a class
+    derived from Model gets the name Model: `super(Model, self)` looks the name up at run time, would find the
+    derived class, and would call the same method again without end."""
     return SUPER.sub("super()", source)
 
 

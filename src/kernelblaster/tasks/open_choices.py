@@ -1,10 +1,11 @@
-"""Which outputs are indices that PyTorch leaves open where elements are equal (topk, sort, kthvalue, median),
-and whether other indices are as right as PyTorch's.
+"""Finds outputs that are indices for which PyTorch leaves a choice, because several elements are equal (topk,
+sort, kthvalue, median), and tells whether other indices are as right as PyTorch's.
 
-`OpenChoices` watches the operators of one run of a task's module. An output that such an operator gives
-directly, or by views, copies and casts to other integers alone, has an `OpenChoice`: an index is right there
-if it holds an equal element of the same row, and no other index of that row is the same. What a module
-computes from such indices (as by `gather`) has none: it must be what PyTorch's own choice gives."""
+`OpenChoices` watches the operators of one run of a task's module. If an output comes from such an operator,
+and only views, copies or casts to other integer types follow, it has an `OpenChoice`. An index in it is right
+if it holds an equal element of the same row, and no other index of that row is the same. If a module computes
+something else from such indices (as by `gather`), the results must be those of PyTorch's own choice.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,10 +59,10 @@ class _Indices:
 
 
 class OpenChoices(TorchDispatchMode):
-    """A context that watches the PyTorch operators that run inside it. Afterwards `of` tells which outputs
-    are open choices. `used` names the operators (such as "topk") whose open indices the module computed
-    something else from, and `unordered` is True if a topk did not sort, which leaves the order of its results
-    open too."""
+    """A context that watches the PyTorch operators that run inside it, for indices that may be chosen among
+    equal elements. Afterwards `of` tells which outputs consist of such indices. `used` names the operators
+    (such as "topk") from whose indices the module has computed something else. `unordered` is True if a topk
+    did not sort, so that the order of its results is open too."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -70,7 +71,8 @@ class OpenChoices(TorchDispatchMode):
         self._seen: dict[Key, _Indices] = {}
 
     def of(self, outputs: Sequence[torch.Tensor]) -> list[OpenChoice | None]:
-        """For each of `outputs`, which the watched run returned: its open choice, None if it is none."""
+        """Returns for each of `outputs`, which the watched run returned, an `OpenChoice` if it consists of
+        indices that may be chosen among equal elements, else None."""
         return [self._choice(output) for output in outputs]
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]

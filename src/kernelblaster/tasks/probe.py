@@ -69,9 +69,9 @@ class Probe:
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
         """Returns every free size (dimensions that the module lets vary), in the order of the inputs'
-        dimensions. Dimensions of equal extent are tried together, since they may share a size.
-        `equal_elsewhere` can rule that out: it has the input shapes of the same module built with other
-        constants, and dimensions whose extents differ there are not tried together. None: not known."""
+        dimensions. Dimensions of equal extent may share a size, so they are tried together. `equal_elsewhere`
+        can rule that out for some of them: it has the input shapes of the same module built with other
+        constants, and dimensions whose extents differ there are tried singly. None: not known."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
         sizes: list[FreeSize] = []
         while pending:
@@ -169,6 +169,7 @@ def tiny_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def small_sizes(position: int, size: FreeSize) -> list[int]:
-    """Returns values to try for a free size in the small workload, which the emulator runs, best first: below
-    the size's value, at most 128, first ones that are not powers of two. `position` is unused."""
+    """Returns values to try for a free size in the small workload, which the emulator runs, best first. All
+    are below the size's value and at most 128, in a fixed order that begins with numbers that are no powers
+    of two (17, 9, 24). `position` is unused."""
     return [v for v in (17, 9, 24, 16, 12, 8, 5, 4, 3, 2, 32, 48, 64, 128) if v < size.value]

@@ -78,7 +78,8 @@ class SizeDraws:
     are unpredictable.
 
     With `small`, there are also "stretched" draws: one size is above its value in the primary workload, and
-    all others are 1 to 3. No size is stretched whose value in the primary workload is above `most_stretched`.
+    all others are 1 to 3. Sizes with a value above `most_stretched` in the primary workload are never
+    stretched.
     """
 
     def __init__(
@@ -114,10 +115,11 @@ class SizeDraws:
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
         """The pool of drawn sizes, made at the first use. It has at most 24 distinct draws (POOL) of the
-        kinds that the task allows, then up to 32 more (MOST_OCTAVES) with few elements. Each of the latter is
-        for one size and one octave (4 to 8, 8 to 16, and so on, up to the size's own value): that size lies
-        in that octave. If there are more than 32 such pairs, they are chosen at random. There are fewer draws
-        if the time limit ends the search; none if the task has no size that may vary."""
+        kinds that the task allows, then up to 32 more (MOST_OCTAVES) with few elements. In each of the
+        latter, one size lies in a given octave (4 to 8, 8 to 16, and so on, up to the size's own value).
+        There is one draw for each pair of a size and an octave; if there are more than 32 pairs, some are
+        chosen at random. There are fewer draws if the time limit ends the search; none if the task has no
+        size that may vary."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()

@@ -87,8 +87,8 @@ def _apart(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any
 
 def exported_code(module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
     """Returns as text what a module computes in its present mode when it is called with `arguments`
-    (positional) and `named`: two modules of the same text and the same parameters compute the same. Raises
-    BadTask if torch.export cannot export it."""
+    (positional) and `named`. Two modules with the same text and the same parameters compute the same. Raises
+    BadTask if torch.export cannot export the module."""
     program = _exported(module, arguments, named, type(module).__name__)
     return f"{program.graph_module.code}\n{program.graph_signature}"
 

@@ -22,9 +22,10 @@ class Contraction:
     `right` are the expressions of their elements. The last axis of the results, along which they are
     contiguous in memory, is one of `columns`.
 
-    `outer` and `inner` are the summed (K) axes. `inner` has the longest ones: as few of them as have at least
-    16 terms together, or all if there are fewer terms. (A kernel with the schedule `GatheredHalves` has its
-    `inner_terms` in place of 16.) `outer` has the other K axes."""
+    `outer` and `inner` are the summed (K) axes. `inner` has the longest of them: as many as are needed for at
+    least 16 terms together, or all if there are fewer terms. (For a kernel with the schedule
+    `GatheredHalves`, the number is its field `inner_terms` instead of 16.) `outer` has the other K axes.
+    """
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]

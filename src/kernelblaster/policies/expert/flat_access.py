@@ -47,9 +47,9 @@ def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
 
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
-    """Returns the names of the loop variables and sizes that occur in the kernel's indices, except in those
-    of accesses at the position `whole`. Accesses at `whole` are in memory order and need only the number of
-    the iteration. The returned loop variables must be computed from that number by divisions."""
+    """Returns the names of the loop variables and sizes that the kernel must compute from the number of the
+    iteration, by divisions: those that occur in its indices. Accesses at the position `whole` are left out,
+    since they are in memory order and need only the number of the iteration itself."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

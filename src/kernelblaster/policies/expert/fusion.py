@@ -1,8 +1,8 @@
 """Rewrites that join two kernels of a plan. Techniques decide which of them to use, and when.
 
 into_consumers    removes a pointwise kernel: the kernels that read its result compute it themselves
-into_products     the same for a matrix product that reads the result, even if it then computes
-                  each value several times
+into_products     the same if a matrix product reads the result; the product may then compute each value
+                  several times
 into_producer     a reduction, matrix product or scan also does the work of a kernel that reads its results:
                   a pointwise one becomes its last step, a reduction over the same elements one more stage
 picked            a kernel stores only those elements of its rows that another kernel looks up
@@ -50,8 +50,8 @@ def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
     """Returns the plan without the pointwise kernel `producer`: all kernels that read its result compute the
     values themselves, where they need them. None if `producer` is not pointwise or has several results, or if
     its result is read by a gather. Also None if a reader would compute a value several times, unless the
-    value is cheap: an expression of at most 4 nodes (CHEAP) with plain arithmetic and comparisons only
-    (PLAIN); 12 nodes (CHEAP_POSITIONS) if it reads no tensor."""
+    value is cheap. Cheap means plain arithmetic and comparisons only (PLAIN), in an expression of at most 4
+    nodes (CHEAP), or 12 nodes (CHEAP_POSITIONS) if it reads no tensor."""
     return _pushed(plan, producer, _computes_once)
 
 

@@ -17,8 +17,8 @@ class GatheredElement:
 
 def gathered_element(expression: Expression) -> GatheredElement | None:
     """Describes `expression` as an element that is loaded under conditions, such as where(a, where(b, load,
-    0), 0). Returns its load with all its conditions, here a and b; none for a plain load. None if
-    `expression` has another form."""
+    0), 0). The result has the load and all its conditions, here a and b; for a plain load the conditions are
+    empty. Returns None if `expression` has another form."""
     conditions: list[Expression] = []
     while isinstance(expression, Operation) and expression.name == "where":
         test, expression, otherwise = expression.operands

@@ -95,8 +95,8 @@ def as_expression(value: Any) -> Expression:
 
 
 def needed(nodes: Sequence[Node], outputs: Sequence[Reference]) -> tuple[Node, ...]:
-    """Returns those of `nodes` on which some of `outputs` depend, in order. Others are dropped, such as those
-    that update the running averages of a normalization."""
+    """Returns those of `nodes` on which some of `outputs` depend, in order. All other nodes are left out,
+    such as those that update the running averages of a normalization."""
     wanted = {reference.name for reference in outputs}
     kept: list[Node] = []
     for node in reversed(nodes):

@@ -1,10 +1,10 @@
 """A planned kernel: what it computes, and its schedule, which says how it is laid out on the GPU
 (schedules/).
 
-All kernels have the same form. For each point of the kernel's `axes`, its `stages` (reductions or scans)
-combine elements one after another, each over axes of its own; a later stage may use the results of earlier
-ones. Then its `stores` write values that are computed from these results. A kernel without stages is a
-pointwise map.
+All kernels have the same form: loops over the points of the kernel's `axes`. At each point, `stages`
+(reductions or scans) combine elements, one stage after another, each over axes of its own; a later stage may
+use the results of earlier ones. Then `stores` write values that are computed from these results. A kernel
+without stages is a pointwise map.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,9 +21,9 @@ from kernelblaster.policies.expert.schedules.schedule import Family, Schedule
 
 @dataclass(frozen=True)
 class Stage:
-    """A reduction or scan within a kernel, called `name`. It combines the values of `body` over the stage's
-    own `axes` by the operation `combine`. It does so for each point of the kernel's axes; with `over`, for
-    each point of these further axes too, with a result for each."""
+    """A reduction or scan within a kernel, called `name`. At each point of the kernel's axes, it combines the
+    values of `body` over the stage's own `axes` by the operation `combine`. With `over`, it does so at each
+    point of these further axes too, and has a result for each point."""
 
     name: str
     combine: Combine
@@ -95,8 +95,8 @@ class Kernel:
 
     @cached_property
     def loads(self) -> tuple[Load | Gather, ...]:
-        """All loads in the kernel's expressions, each as often as it occurs: those of its stages, then those
-        of its stores."""
+        """All loads in the kernel's expressions, first those of its stages, then those of its stores. A load
+        that occurs several times is listed several times."""
         return tuple(load for expression in self.expressions for load in loads(expression))
 
     def changed(self, change: Callable[[Expression], Expression]) -> "Kernel":

@@ -12,9 +12,9 @@ from kernelblaster.policies.expert.plan import Plan
 
 
 def initial_plan(graph: Graph) -> Plan:
-    """Returns the plan with one naive kernel for each operator of the graph; views and constant tensors need
-    none. Raises UncoveredOperators if there are operators for which operators/ has no function; it names
-    them."""
+    """Returns the plan with one naive kernel for each operator of the graph. Views and constant tensors need
+    no kernel. Raises UncoveredOperators, which names them, if the folder operators/ has no function for some
+    operators."""
     for module in pkgutil.iter_modules(operators.__path__):
         importlib.import_module(f"{operators.__name__}.{module.name}")
     missing = dict.fromkeys(node.operator for node in graph.nodes if node.operator not in LOWERINGS)

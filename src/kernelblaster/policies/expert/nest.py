@@ -66,8 +66,9 @@ class Vector:
 
 @dataclass(frozen=True)
 class Serial:
-    """A loop that each thread runs itself, unrolled by the factor `unroll`. It has as many iterations as are
-    needed to cover its axes, given the steps of the other loops into which these are split."""
+    """A loop that each thread runs itself, unrolled by the factor `unroll`. Its number of iterations is not
+    fixed: it is the number of elements divided by the number of steps of all loops inside of it, rounded up.
+    """
 
     unroll: int = 1
 

@@ -1,10 +1,10 @@
 """Rewrites a matrix product so that it reads packed operands. These are copies of the operands in the tiles
 and the number format that tensor cores read, made by additional kernels before the product.
 
-Each element of a float32 operand is stored as the sum of two half-precision numbers, 22 bits in all. Before,
-pieces of its rows are scaled by powers of two, because half precision has a small range; the product scales
-its partial sums back. An operand in a half precision is only rearranged. Attention packs its values as three
-bfloat16 numbers for each element, which need no scaling.
+Each element of a float32 operand is stored as the sum of two half-precision numbers, 22 bits in all. Because
+half precision has a small range, pieces of the operand's rows are first scaled by powers of two, and the
+product scales its partial sums back. An operand in a half precision is only rearranged. Attention packs its
+values as three bfloat16 numbers for each element, which need no scaling.
 """
 
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ def producer(graph: Graph, argument: Any) -> Node | None:
 
 def sole_producer(graph: Graph, argument: Any) -> Node | None:
     """Returns the node of `graph` that computes `argument`, if the node's results are used nowhere else. None
-    if they are, or if `argument` is a number or an input tensor."""
+    if they are used elsewhere too, or if `argument` is a number or an input tensor."""
     found = producer(graph, argument)
     return found if found is not None and graph.uses[found.name] == 1 else None
 

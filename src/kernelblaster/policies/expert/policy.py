@@ -48,10 +48,10 @@ class _Rewrite(NamedTuple):
 
 class ExpertPolicy(ExpertLearning):
     """Implements `Policy` without a language model. It applies only techniques whose instructions the GPU
-    `gpu` has; if `emulated`, those that the PTX machine, an emulator, can execute in place of that GPU. If
-    `gpu` is None, it applies all techniques. Its own form of a candidate (`Attempt.form`) is a plan or, for a
-    task that is a CUDA source, that source. It remembers the candidates that it wrote for a task, because
-    searches ask for the same ones again."""
+    `gpu` has or, if `emulated`, the PTX machine (an emulator) that stands for that GPU. If `gpu` is None, it
+    applies all techniques. Its own form of a candidate (`Attempt.form`) is a plan or, for a task that is a
+    CUDA source, that source. It remembers the candidates that it wrote for a task, because searches ask for
+    the same ones again."""
 
     def __init__(self, gpu: GpuSpec | None = None, emulated: bool = False) -> None:
         self._gpu = gpu
@@ -113,8 +113,8 @@ class ExpertPolicy(ExpertLearning):
 
     def whole(self, attempt: Attempt, technique: str) -> Iterator[Attempt]:
         """Yields the candidates that one application of `technique` (or of a recipe) to `attempt` can give,
-        the most promising first. Unlike `moves`, which is about one kernel, it takes every candidate in which
-        any kernel has changed."""
+        the most promising first. Unlike `moves`, which yields only candidates in which one given kernel has
+        changed, it yields all of them, whichever kernels have changed."""
         return self._moves(attempt, technique, frozenset(kernel.name for kernel in attempt.form.kernels))
 
     def families(self, attempt: Attempt) -> list[str]:

@@ -131,7 +131,7 @@ def _left_over(factors: Factors, gone: Factors) -> Factors | None:
 
 def is_increasing(index: Index) -> bool:
     """True if an index is proved to be non-negative, and never to become smaller when one of its variables
-    grows. The index then has its largest value where all variables have theirs."""
+    grows. The index is then largest when every variable has its largest value."""
     form = polynomial(index)
     return form.is_non_negative and all(
         found.index.operator == "name"

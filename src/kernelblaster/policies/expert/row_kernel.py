@@ -38,10 +38,13 @@ class RowKernel:
 
     def start(self, width: int) -> Index | None:
         """Returns where a row begins in memory, as an offset in elements, if the kernel needs special code
-        for rows that are not aligned; else None. In that code, vectors begin at the first aligned element of
-        a row, not at its first element. The kernel needs it if vectors of `width` elements, begun at the
-        first element, would not be aligned in the primary workload (the timed sizes). Also None if that code
-        cannot be used, for example because the tensors of a row start at different offsets."""
+        for unaligned rows. None if it does not need that code or cannot use it.
+
+        The code is needed if vectors of `width` elements that begin at a row's first element would not be
+        aligned in the primary workload (the timed sizes). In the special code, vectors begin at the first
+        aligned element of the row instead. It cannot be used, for example, if the tensors of a row start at
+        different offsets.
+        """
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -59,10 +62,10 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Returns the replacements of the loop variables along a row (by name) with which the address `place`
-        depends on one variable only: `j`, the number of the element within the row. The innermost loop's
-        variable becomes `j`, the others become 0. Empty if there is only one loop, or if the address depends
-        on the loops in another way than through that number."""
+        """Returns replacements for the loop variables along a row, by name, after which the address `place`
+        depends on only one of them: the innermost loop's variable becomes `j`, the number of the element
+        within the row, and the others become 0. Empty if there is only one loop, or if the address does not
+        depend on the loops through that number alone."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):

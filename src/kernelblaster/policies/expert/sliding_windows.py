@@ -72,8 +72,8 @@ class Slide:
         return (self.taps - 1) * self.step
 
     def span(self, results: int) -> int:
-        """Returns how many elements of the operand there are from the first to the last one under the windows
-        of `results` neighbouring results."""
+        """Returns how many elements of the operand the windows of `results` neighbouring results cover
+        together, from the first to the last one."""
         return (results - 1) * self.stride + self.reach + 1
 
 

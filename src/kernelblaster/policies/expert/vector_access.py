@@ -35,9 +35,10 @@ NARROW = 2**31  # numbers below this fit in 32 bits
 @dataclass(frozen=True)
 class VectorAccess:
     """The loads (`reads`) and stores (`writes`) of a kernel that can be vectors along the axis `along`, each
-    with the name of its vector in the emitted code. They are aligned only at sizes at which all of `divisors`
-    are divisible by the vector width; whoever uses vectors must test that (`possible`, `conditions`). A load
-    in `guards` is only made where all its guards hold, on one side of a boundary."""
+    with the name of its vector in the emitted code. Vectors are aligned only if the vector width divides all
+    of `divisors` (symbolic expressions of the sizes); code that uses vectors must test that (see `possible`
+    and `conditions`). A load in `guards` is only made where all its guards hold, on one side of a boundary.
+    """
 
     along: Axis
     reads: Mapping[Load | Gather, str]

@@ -38,9 +38,9 @@ class ResultsView:
 def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None) -> list[Piece]:
     """Returns texts for a prompt, one for each of `discrepancies` (each a technique's expected gain against
     the measured one), numbered from 0, so that the model's answer can refer to them. The first three are
-    never left out of a long prompt. With a `view`, the text of each also describes one attempt and how the
-    profile changed, and a second text shows the difference of the sources before and after; a long prompt
-    drops these second texts first."""
+    never left out of a long prompt. With a `view`, each text also describes one attempt and how the profile
+    changed. A second text for each then shows how the source changed; a long prompt leaves these second texts
+    out first."""
     pieces = []
     for number, discrepancy in enumerate(discrepancies):
         importance = NEEDED if number < 3 else max(1, 60 - number)

@@ -43,9 +43,10 @@ def change(name: str, old: float, new: float) -> str:
 
 
 def reached(state: State) -> str:
-    """Returns in a sentence or two how busy the GPU's parts were in a performance state. A state is named
-    after memory or the L2 cache from 60 % of their peak on; where that leaves a tenth of the time or more, it
-    says how much, and that something else holds the kernel up then. Empty if nothing of that was measured."""
+    """Returns in a sentence or two how busy the GPU's parts were in a performance state; empty if nothing of
+    that was measured. A state can be named after DRAM or the L2 cache even if these reached only 60 % of
+    their peak. If this part alone would need at most 90 % of the time, a second sentence says so, and that
+    something else holds the kernel up for the rest."""
     uses = {name: state.metrics[name] for name in BUSY if name in state.metrics and name != "occupancy"}
     if not uses:
         return ""

@@ -47,14 +47,16 @@ class Offers:
     def techniques(self, scene: Scene, inquiry: Inquiry, can: Sequence[str]) -> list[str]:
         """Returns the names of techniques to try on the kernel of `inquiry`. `can` are the names of
         techniques that the rules of the built-in expert policy can apply without the model. If the model does
-        not write code (the lowerer's role), the result is exactly `can`. Otherwise it has what the model
-        proposed, now and earlier in this run, then `can`, then up to six others from the knowledge base. What
-        the model now calls inapplicable is left out, unless the rules can apply it.
+        not write code (the lowerer's role), the result is exactly `can`. Otherwise it has the model's
+        proposals, new and earlier ones of this run, then `can`, then up to six other techniques from the
+        knowledge base. Techniques that the model now calls inapplicable are left out, unless the rules can
+        apply them.
 
         If the model is the proposer, it is asked for further techniques in two cases: when fewer than three
-        techniques that are known to pay (PROVEN) and fewer than two that the model proposed before (OPEN) are
-        left to try; and each time that all have been used up (`inquiry.again` says how often). What it
-        proposes is added to the knowledge base. `scene` is the context for its prompt."""
+        techniques that are known to pay (PROVEN) and fewer than two of its earlier proposals (OPEN) are left
+        to try; and each time that all techniques have been used up (`inquiry.again` says how often). New
+        proposals are added to the knowledge base. `scene` is the context for the prompt.
+        """
         steps, target, code = scene.session.log.steps, inquiry.target, inquiry.candidate.code
         applied = _applied(path_steps(steps, code))
         tried = {step.technique for step in steps if step.parent == code}

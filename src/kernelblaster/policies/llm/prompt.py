@@ -42,8 +42,8 @@ class Piece:
 
     @property
     def saved(self) -> int:
-        """The estimated number of tokens by which leaving this piece out, and showing its replacement, the
-        text `instead`, shortens the prompt."""
+        """The estimated number of tokens by which a prompt becomes shorter if the text `instead` takes the
+        place of this piece."""
         return tokens_of(self.text) - tokens_of(self.instead)
 
 
@@ -53,9 +53,9 @@ Sections = Mapping[str, str | Sequence[Piece]]
 @dataclass(frozen=True)
 class Room:
     """The limits of a prompt, in tokens. Optional pieces are left out until the prompt has at most
-    `comfortable` tokens. If the required pieces are long, such as the source, the whole prompt may have more
-    tokens than that, up to `most`, so that a quarter of `comfortable` (SHARE) remains for optional pieces,
-    such as what the knowledge base says."""
+    `comfortable` tokens. If the required pieces (such as the source) take nearly all of these, the limit
+    rises so that a quarter of `comfortable` (SHARE) remains for optional pieces, such as what the knowledge
+    base says; it never rises above `most`."""
 
     comfortable: int
     most: int

@@ -43,6 +43,6 @@ class OwnSource:
         return replace(self, text=self.tree.edited(edits))
 
     def changed_in(self, later: "OwnSource") -> frozenset[str]:
-        """Returns the names of the kernels that were rewritten on the way from this source to `later`, which
-        must have been made from this one."""
+        """Returns the names of the kernels that were rewritten between this source and `later`, which must
+        have been made from this one."""
         return frozenset(later.rewritten[len(self.rewritten) :])

@@ -3,7 +3,7 @@
     with open_run(root, "last") as run:
         tree = Tree(run, History(run), exchanges_of(run.events))
         for row in tree.rows:  # one line for each candidate
-            detail = tree.detail(row.id)  # what unfolding the line shows
+            detail = tree.detail(row.id)  # what is shown when the line is unfolded
 
 `History(run)` reads the verdicts of the run, `exchanges_of` the questions to language models and their
 answers.
@@ -163,8 +163,8 @@ class Tree:
         return [entry.row for entry in self._entries.values()]
 
     def detail(self, id_: str) -> StepDetail:
-        """Everything that is shown when the line with this id is opened: why the step was tried, what
-        changed, questions to models. Raises KeyError if there is no such line."""
+        """Returns everything that is shown when the line with the id `id_` is opened: why the step was tried,
+        what changed, questions to models. Raises KeyError if there is no such line."""
         entry = self._entries[id_]
         child, link = self._judged.get(entry.code), entry.link
         mine = self._assigned.get(id_, [])

@@ -40,8 +40,8 @@ class Verdict:
 
 def verdict_of(history: History) -> Verdict:
     """Returns what the page of a run says first: how much faster its best candidate is than the baseline,
-    with the confidence interval, or why there is no correct candidate. If the run has not ended, it is about
-    the best so far."""
+    with the confidence interval, or why there is no correct candidate. As long as the run has not ended, the
+    best candidate so far is meant."""
     best = history.best
     if best is None or best.speedup is None:
         return _without(history)

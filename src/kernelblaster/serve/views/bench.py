@@ -1,5 +1,5 @@
-"""The content of a bench's page while the bench runs: its table, which fills up, and how many workers and
-devices were busy over time; and of the page that lists all benches."""
+"""The contents of two pages. The page of a bench shows, while the bench runs, its table and how many workers
+and devices were busy over time. Another page lists all benches."""
 
 import time
 from dataclasses import dataclass

@@ -71,8 +71,8 @@ class RunView:
         self._load()
 
     def refresh(self) -> bool:
-        """Reads what is new in the run's log, which process works on it, and what people asked of it; returns
-        whether anything changed."""
+        """Looks for changes: reads what is new in the run's log, which process works on the run, and what
+        people asked of it. Returns whether anything changed."""
         changed = self.run.update()
         self.writer = writer_of(self.run.folder)
         seen = (self.writer, _stamp(self.run.folder / STEERING), self._said())
@@ -123,8 +123,8 @@ class RunView:
         return [*single, *self._tree_parts(), *others]
 
     def detail(self, id_: str) -> tuple[StepRow, StepDetail]:
-        """Returns (one line of the run's tree of steps, the details that are shown when that line is
-        unfolded). Raises KeyError if there is no line with this id."""
+        """Returns (a line of the run's tree of steps, the details that are shown when that line is unfolded).
+        `id_` is the line's id. Raises KeyError if there is no line with this id."""
         row = next((row for row in self.tree.rows if row.id == id_), None)
         if row is None:
             raise KeyError(id_)

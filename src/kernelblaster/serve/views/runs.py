@@ -106,8 +106,8 @@ class RunLines:
 
 
 class RunsView:
-    """The content of the page that lists all runs of `catalog` which belong to no bench, as `lines`: running
-    ones first, then the latest."""
+    """The content of the page that lists the runs of `catalog` which belong to no bench: running ones first,
+    then the latest. `lines` makes the line of each run."""
 
     def __init__(self, catalog: Catalog, lines: RunLines) -> None:
         self._catalog = catalog

@@ -50,8 +50,8 @@ class PartResults:
     result for each part to memory; a second one reads them. `name` is the reduction's name, and `own` loads
     the result of one part. `beside` is (name, load) of what each part computed in addition (see
     `Combine.companion`); None if nothing. `members` is the number of elements of one part, `whole` that of
-    all parts together. `chosen(stage)` loads the result of one part only: the part whose number is the result
-    of the reduction `stage`."""
+    all parts together. `chosen(stage)` is for a reduction `stage` whose result is the number of a part: it
+    loads the result of that part."""
 
     name: str
     own: Load

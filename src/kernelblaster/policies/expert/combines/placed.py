@@ -108,8 +108,8 @@ class PlaceOf(Combine):
         return const(INT64, running.stage, of.field("place"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Implements `Combine.of_parts`: finds which of the `parts` has the best value, and reads the index
-        that was stored for that part."""
+        """Implements `Combine.of_parts`. One further reduction over the parts finds the number of the part
+        with the best value; the final expression reads the index that this part has stored."""
         assert parts.beside is not None
         winner = f"{parts.name}_part"
         return [(winner, self, parts.beside[1])], parts.chosen(winner)

@@ -36,9 +36,9 @@ def header(name: str) -> Header:
 
 
 def in_order(needed: Iterable[Header]) -> list[Header]:
-    """Returns the `needed` headers and all headers that they include, in an order in which each one comes
-    after those that it includes. If several headers have the same name, only the first of them is returned,
-    after everything that any of them includes."""
+    """Returns the `needed` headers and all headers that they include, directly or indirectly. Each header
+    comes after those that it includes. If several headers have the same name, only the first of them is
+    returned."""
     includes: dict[str, dict[Header, None]] = {}
     waiting = list(needed)
     first = list(waiting)

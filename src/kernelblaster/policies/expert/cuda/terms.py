@@ -153,9 +153,9 @@ class Conversion(Term):
 
 @dataclass(frozen=True, slots=True)
 class DeviceFunction(Term):
-    """The name of a C++ function or type that `header` defines; without a header, that of a kernel in the
-    same source. `template` are its template arguments. Calling the object in Python returns the term for a
-    C++ call of the function."""
+    """The name of a C++ function or type, as a term. `header` is the device code that defines it; None for a
+    kernel in the same source. `template` are its template arguments. Calling this object in Python returns
+    the term for a C++ call of the function."""
 
     name: str
     header: Header | None

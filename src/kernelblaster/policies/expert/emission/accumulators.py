@@ -59,9 +59,9 @@ class Accumulator:
         return self.stage.combine.take_vector(self.running, width)
 
     def given(self, stage: Stage) -> Term | None:
-        """If this C++ variable already has the result of another reduction, `stage`, in one of its fields,
-        returns that field; `stage` then needs no variable of its own; online softmax, for example, also keeps
-        the maximum. None if there is no such field, or if the two reduce different elements."""
+        """Returns the field of this C++ variable that already has the result of another reduction, `stage`,
+        which then needs no variable of its own. Online softmax, for example, also keeps the maximum. None if
+        there is no such field, or if the two reduce different elements."""
         part = self.stage.combine.given(stage.combine) if stage.body == self.stage.body else None
         return self.name.field(part) if part is not None else None
 

@@ -1,10 +1,10 @@
 """Emits convolutions as matrix products (implicit GEMM) on tensor cores in TF32
-(device_code/multiply_tf32.cuh). The right operand is gathered: its elements are read from the input tensor
-where they lie inside of it, and are 0 in the padding.
+(device_code/multiply_tf32.cuh). The right operand is gathered: its elements are read from the input tensor,
+and are 0 in the padding.
 
-A thread gathers elements of one column. The address of the first of them, and the conditions that hold for
-all, are computed once for each point of the outer K (summed) axes. Tiles of both operands are copied to
-shared memory one step less ahead than there are buffers for tiles (`stages` of the schedule).
+A thread gathers elements of one column. The address of its first element, and the conditions that hold for
+all of its elements, are computed once for each point of the outer K (summed) axes. Shared memory has buffers
+for `stages` tiles (a field of the schedule) of each operand; tiles are copied up to `stages` - 1 steps ahead.
 """
 
 from dataclasses import dataclass

@@ -22,8 +22,8 @@ ALREADY_POSITIVE = ("relu", "sigmoid", "exp", "_softmax", "abs", "sqrt", "rsqrt"
 
 
 def repeated(graph: Graph, node: Node) -> Found:
-    """Returns the operand of a node that has no effect after the operator before it, as in relu(relu(x)),
-    |relu(x)| and relu(exp(x)); None for other nodes."""
+    """Simplification rule: a node that has no effect after the operator before it, as in relu(relu(x)),
+    |relu(x)| and relu(exp(x)), is replaced by its operand. Returns None for other nodes."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None:
         return None
@@ -34,7 +34,7 @@ def repeated(graph: Graph, node: Node) -> Found:
 
 
 def undone(graph: Graph, node: Node) -> Found:
-    """Returns x for a node that is -(-x) or not(not x); None for other nodes."""
+    """Simplification rule: -(-x) and not(not x) are replaced by x. Returns None for other nodes."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or inner.operator != node.operator or node.operator not in UNDOING:
         return None
@@ -45,8 +45,8 @@ def undone(graph: Graph, node: Node) -> Found:
 
 
 def neutral(graph: Graph, node: Node) -> Found:
-    """Returns x for a node that is x + 0, x - 0, x * 1, x / 1 or x ** 1; None for other nodes, and if the
-    node changes the dtype."""
+    """Simplification rule: x + 0, x - 0, x * 1, x / 1 and x ** 1 are replaced by x. Returns None for other
+    nodes, and if the node changes the dtype."""
     name = operator(node)
     if name not in ("add", "sub", "mul", "div", "pow"):
         return None
@@ -56,8 +56,8 @@ def neutral(graph: Graph, node: Node) -> Found:
 
 
 def scalings(graph: Graph, node: Node) -> Found:
-    """Replaces two scalings by a number, one after the other, such as (x * a) * b or (x / a) * b, by a single
-    multiplication. None for other nodes, and if a divisor is 0."""
+    """Simplification rule: two scalings by a number, one after the other, such as (x * a) * b or (x / a) * b,
+    become a single multiplication. Returns None for other nodes, and if a divisor is 0."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or not is_scaling(node) or not is_scaling(inner):
         return None
@@ -68,9 +68,9 @@ def scalings(graph: Graph, node: Node) -> Found:
 
 
 def log_softmax(graph: Graph, node: Node) -> Found:
-    """Replaces log(softmax(x)) by log_softmax(x), in which small probabilities do not become 0, and
-    exp(log_softmax(x)) by softmax(x). None for other nodes, and if the inner result is also used
-    elsewhere."""
+    """Simplification rule: log(softmax(x)) becomes log_softmax(x), in which small probabilities do not become
+    0, and exp(log_softmax(x)) becomes softmax(x). Returns None for other nodes, and if the inner result is
+    also used elsewhere."""
     pairs = {"log.default": "_softmax.default", "exp.default": "_log_softmax.default"}
     inner = sole_producer(graph, node.arguments.get("self"))
     if inner is None or pairs.get(node.operator) != inner.operator:

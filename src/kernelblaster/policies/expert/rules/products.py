@@ -31,10 +31,10 @@ PRODUCTS = ("mm.default", "bmm.default")
 
 
 def chain(graph: Graph, node: Node) -> Found:
-    """Replaces the product (A B) C by A (B C), or the reverse, if that takes fewer multiplications in the
-    primary workload (the timed sizes), as it often does if one of the matrices is a vector. None for other
-    nodes. If other nodes also use the inner product, it is computed in any case, and its multiplications
-    cannot be saved."""
+    """Simplification rule: the product (A B) C becomes A (B C), or the reverse, if that takes fewer
+    multiplications in the primary workload (the timed sizes), as it often does if one of the matrices is a
+    vector. Returns None for other nodes. If other nodes also use the inner product, it must be computed in
+    any case; its multiplications then do not count as saved."""
     if node.operator not in PRODUCTS:
         return None
     for name in ("self", "mat2"):
@@ -56,8 +56,9 @@ def chain(graph: Graph, node: Node) -> Found:
 
 
 def weighted_sum(graph: Graph, node: Node) -> Found:
-    """Replaces the sum over j of (A B)_ij v_j by the matrix product of A B and the vector v, because the rule
-    `chain` can then make A (B v) of it, which takes fewer multiplications. None for other nodes."""
+    """Simplification rule: the sum over j of (A B)_ij v_j becomes the matrix product of A B and the vector v.
+    The rule `chain` can then make A (B v) of it, which takes fewer multiplications. Returns None for other
+    nodes."""
     scaled = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "sum.dim_IntList" or scaled is None or scaled.operator != "mul.Tensor":
         return None
@@ -75,9 +76,9 @@ def weighted_sum(graph: Graph, node: Node) -> Found:
 
 
 def sum_of_product(graph: Graph, node: Node) -> Found:
-    """Replaces the sum or mean of a matrix product over its rows or columns (or over groups of them) by the
-    product of the summed factors; a bias is summed by itself. None for other nodes, and if that does not save
-    work."""
+    """Simplification rule: the sum or mean of a matrix product over its rows or columns (or over groups of
+    them) becomes the product of the summed factors; a bias is summed by itself. Returns None for other nodes,
+    and if that does not save work."""
     if node.operator not in ("sum.dim_IntList", "mean.dim") or not keeps_type(graph, node):
         return None
     found = _summed_product(graph, node)
@@ -100,8 +101,9 @@ def sum_of_product(graph: Graph, node: Node) -> Found:
 
 
 def diagonal_of_product(graph: Graph, node: Node) -> Found:
-    """Replaces the diagonal of a matrix product A B. Only the elements of the diagonal are then computed,
-    each as the sum of a row of A times the column of B with the same number. None for other nodes."""
+    """Simplification rule for the diagonal of a matrix product A B: only the elements of the diagonal are
+    computed, each as the sum of a row of A times the column of B with the same number. Returns None for other
+    nodes."""
     product = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "diagonal.default" or product is None or product.operator not in PRODUCTS:
         return None
@@ -130,8 +132,8 @@ def diagonal_of_product(graph: Graph, node: Node) -> Found:
 
 
 def diagonal_factor(graph: Graph, node: Node) -> Found:
-    """Replaces a matrix product with diag(v) by the other factor, its rows or columns multiplied by v. None
-    for other nodes."""
+    """Simplification rule: a matrix product with diag(v) becomes the other factor, with its rows or columns
+    multiplied by v. Returns None for other nodes."""
     if node.operator != "mm.default":
         return None
     for name, other in (("self", "mat2"), ("mat2", "self")):

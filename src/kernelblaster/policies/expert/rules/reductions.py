@@ -24,8 +24,9 @@ NESTING = ("sum.dim_IntList", "mean.dim", "amax.default", "amin.default")
 
 
 def size_one(graph: Graph, node: Node) -> Found:
-    """Returns the operand of a node that takes the sum, product, mean, maximum or minimum over dimensions of
-    extent 1 only; a squeeze of the operand if the node drops these dimensions. None for other nodes."""
+    """Simplification rule: a sum, product, mean, maximum or minimum over dimensions of extent 1 only is
+    replaced by its operand, or by a squeeze of the operand if the node drops these dimensions. Returns None
+    for other nodes."""
     if node.operator not in OVER_DIMENSIONS or not keeps_type(graph, node):
         return None
     shape, dims = shape_of(graph, node.arguments["self"]), dimensions(graph, node)
@@ -38,8 +39,9 @@ def size_one(graph: Graph, node: Node) -> Found:
 
 
 def nested(graph: Graph, node: Node) -> Found:
-    """Replaces a sum of sums, a mean of means, a maximum of maxima or a minimum of minima by one reduction
-    over all dimensions of both. None for other nodes, and if the inner result is also used elsewhere."""
+    """Simplification rule: a sum of sums, a mean of means, a maximum of maxima or a minimum of minima becomes
+    one reduction over all dimensions of both. Returns None for other nodes, and if the inner result is also
+    used elsewhere."""
     inner = sole_producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in NESTING or inner.operator != node.operator:
         return None
@@ -57,8 +59,9 @@ def nested(graph: Graph, node: Node) -> Found:
 
 
 def any_above_lowest(graph: Graph, node: Node) -> Found:
-    """Replaces the test whether any element of a row is not -inf by the test whether the row's largest
-    element is not -inf, because a softmax computes that element anyway. None for other nodes."""
+    """Simplification rule: the test whether any element of a row is not -inf becomes the test whether the
+    row's largest element is not -inf, because a softmax computes that element anyway. Returns None for other
+    nodes."""
     negated = producer(graph, node.arguments.get("self"))
     if node.operator != "any.dim" or negated is None or negated.operator != "logical_not.default":
         return None

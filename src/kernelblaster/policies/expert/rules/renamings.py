@@ -22,7 +22,8 @@ VIEWS = (*RESHAPES, "permute.default", "expand.default")
 
 
 def unchanged(graph: Graph, node: Node) -> Found:
-    """Returns the operand of a view, slice or permutation that changes nothing; None for other nodes."""
+    """Simplification rule: a view, slice or permutation that changes nothing is replaced by its operand.
+    Returns None for other nodes."""
     operand = node.arguments.get("self")
     if not isinstance(operand, Reference):
         return None
@@ -36,7 +37,7 @@ def unchanged(graph: Graph, node: Node) -> Found:
 
 
 def reshaped_twice(graph: Graph, node: Node) -> Found:
-    """Replaces a reshape of a reshape by a single one; None for other nodes."""
+    """Simplification rule: a reshape of a reshape becomes a single reshape. Returns None for other nodes."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in RESHAPES or inner.operator not in RESHAPES:
         return None
@@ -55,10 +56,10 @@ def transposed_twice(graph: Graph, node: Node) -> Found:
 
 
 def scaling_waits(graph: Graph, node: Node) -> Found:
-    """Replaces a view, sum or matrix product of an operand that was scaled by a number: the operator is
-    applied to the operand without the scaling, and its result is scaled instead. A scaling of the result
-    costs nothing once it is fused with the operator's kernel. None for other nodes, and in half precisions,
-    where the scaling may keep a sum from overflowing."""
+    """Simplification rule for a view, sum or matrix product of an operand that was scaled by a number: the
+    operator is applied to the operand without the scaling, and its result is scaled instead. A scaling of the
+    result costs nothing once it is fused with the operator's kernel. Returns None for other nodes, and in
+    half precisions, where the scaling may keep a sum from overflowing."""
     if node.operator not in (*VIEWS, *PRODUCTS, *SUMS) or node.results[0].dtype not in ("float32", "float64"):
         return None
     found = {name: _scaling(graph, node, name) for name in ("self", "mat2")}

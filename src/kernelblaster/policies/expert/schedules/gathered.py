@@ -67,8 +67,8 @@ class GatheredHalves(_Gathered):
     """A convolution as a matrix product whose operands are rounded to half precision after exact scaling:
     each row of the packed operand, and each column of the gathered one, is divided by a power of two. One
     thread gathers all elements of a column, and increases the column's power of two when an element would
-    overflow. Two tiles of each operand are in shared memory at once. The longest K axes, as few as have
-    `inner_terms` elements together, form one inner loop; the other K axes are outer loops."""
+    overflow. Two tiles of each operand are in shared memory at once. The inner loop runs over the longest K
+    axes: as many of them as are needed for at least `inner_terms` terms. The other K axes are outer loops."""
 
     inner_terms: int = 16
 

@@ -16,9 +16,9 @@ DOUBLE = re.compile(r"\d+\.\d*(?:e[+-]?\d+)?|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields up to four sources, each with some changes in the kernel: double constants and functions made
-    single; intrinsics and `rsqrtf`; `rsqrtf` alone; all of these. Variants without a change are left out.
-    Nothing if a parameter of the kernel is double."""
+    """Yields up to four sources with these changes in the kernel: first, double constants and functions
+    become single; second, intrinsics and `rsqrtf` are called; third, only `rsqrtf`; fourth, all of these
+    changes. Sources that would not differ are left out. Nothing if a parameter of the kernel is double."""
     if any(p.kind == "double" for p in kernel.parameters):
         return
     single = list(_single(kernel))
