@@ -1,7 +1,7 @@
 """Finds the small construction of a module: smaller values for the constants and literals in its file, with
 which the module's tensors are small enough for the emulator."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from kernelblaster.tasks.module_file import ModuleFile
 SMALL_ELEMENTS = 1 << 17
 SHRINKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536)
 LARGE, FEWEST = 64, (16, 8, 4)  # numbers from LARGE on become so small at most, in this order
+IN_EACH_PART = (4, 2)  # elements that are left in each of a count of parts, in this order
 BANDS = (64, 16, 4)  # literals are shrunk from the large ones on, until the module is small
 # Constructions that are tried, of modules with at most FEW_PARAMETERS and of others: numbers, not times, so
 # that every process finds the same.
@@ -73,7 +74,7 @@ class _Search:
         if self._primary.elements <= SMALL_ELEMENTS:
             return own
         if own:
-            replacements = self._first(_shrunk(own))
+            replacements = self._with_counts(own) or self._first(_shrunk(own))
             if replacements is not None:
                 return replacements
         return self._by_literals()
@@ -82,6 +83,30 @@ class _Search:
         """The first of these proposed replacements with which the module is small and really runs; None if
         there is none."""
         return next((one for one in proposals if self._is_small(one) and self._runs(one)), None)
+
+    def _with_counts(self, own: dict[str, int]) -> dict[str, int] | None:
+        """Replacements of the file's constants `own` that leave counts of parts, such as the number of groups
+        of a normalization, as they are; None if there are no such constants, or no replacements."""
+        sizes = {name: value for name, value in own.items() if self._is_a_size(name, value)}
+        counts = [value for name, value in own.items() if name not in sizes]
+        if not counts or not sizes:
+            return None
+        divided = {  # by which count a size must be divisible: it cannot be half of that
+            name: max((n for n in counts if value > n and self._elements({name: n // 2}) is None), default=0)
+            for name, value in sizes.items()
+        }
+        for each in IN_EACH_PART:
+            fewest = {name: each * count for name, count in divided.items()}
+            replacements = self._first(_shrunk(sizes, fewest))
+            if replacements is not None:
+                return replacements
+        return None
+
+    def _is_a_size(self, name: str, value: int) -> bool:
+        """Whether the constant `name` of the file makes tensors smaller if it alone is smaller. If it does
+        not, as the number of groups of a normalization does not, no tensor shows its value: it stays as it
+        is, because candidates could not know another one."""
+        return self._elements({name: max(FEWEST[0], value // 4)}) != self._primary.elements
 
     def _by_literals(self) -> dict[str, int] | None:
         """Replacements of integer literals that make the module small; None if none were found. First all
@@ -168,14 +193,17 @@ class _Search:
             return None
 
 
-def _shrunk(numbers: dict[str, int]) -> Iterator[dict[str, int]]:
+def _shrunk(numbers: dict[str, int], fewest: Mapping[str, int] | None = None) -> Iterator[dict[str, int]]:
     """Yields smaller values to try for these numbers (by name): all divided by one factor, which keeps
     products and quotients consistent, but at least 16; the factor grows. Then the same with at least 8, then
-    4."""
+    4. `fewest` has a lower limit for each number; None: there is no other."""
     seen: list[dict[str, int]] = []
     for least in FEWEST:
         for shrink in SHRINKS[1:]:
-            proposal = {name: max(least, value // shrink) for name, value in numbers.items()}
+            proposal = {
+                name: max(least, value // shrink, (fewest or {}).get(name, 0))
+                for name, value in numbers.items()
+            }
             if proposal not in seen:
                 seen.append(proposal)
                 yield proposal
