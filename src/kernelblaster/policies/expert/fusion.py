@@ -137,16 +137,17 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """True if no kernel of `plan` other than `consumer` reads those results of `producer` that `consumer`
-    reads, and none of them is an output of the task. Other results of `producer` do not matter."""
+    """True if what `consumer` reads of the results of `producer` is read by no other kernel of `plan` and is
+    not an output of the task. Results of `producer` that `consumer` does not read do not matter."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 
 
 def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
     """Handles two kernels of this form: `producer` stores every element of its rows (as log_softmax does),
-    and `consumer` looks up only one element of each row, by a gather. Returns the plan in which `producer`
-    stores only these elements; None if the two kernels are not of this form."""
+    and `consumer` looks up only one element of each row, by a gather (a read at an index that is itself read
+    from memory). Returns the plan in which `producer` stores only the elements that are looked up, and
+    `consumer` reads them from there; None if the two kernels are not of this form."""
     if consumer is producer or len(producer.reduced) != 1:
         return None
     for store in producer.stores:

@@ -243,9 +243,9 @@ def _places(packs: Mapping[str, Resident]) -> list[Statement]:
 
 def combine(slots: Mapping[int, Accumulator]) -> list[Statement]:
     """Returns C++ statements that combine the accumulators of all blocks of the cluster, with a single
-    cluster barrier. Afterwards the accumulators of every thread hold the total of the whole cluster. `slots`
-    maps numbers of places in shared memory to the accumulators that are exchanged through them, a place for
-    each."""
+    cluster barrier. Afterwards the accumulators of every thread hold the total of the whole cluster. Blocks
+    exchange accumulators through numbered places in shared memory: `slots` maps the number of a place to the
+    accumulator that is exchanged through it."""
     tell = [Do(tell_cluster.of(THREADS, BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     hear = [Do(hear_cluster.of(BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     return [*tell, Do(meet_cluster()), *hear]
