@@ -57,9 +57,9 @@ def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
 
 def into_products(plan: Plan, producer: Kernel) -> Plan | None:
     """Returns the plan without the pointwise kernel `producer`: all kernels that read its result compute the
-    values themselves. A matrix product among these may compute a value several times, if `prologue_is_free`
-    allows it; any other kernel only if the value is cheap (a short expression of plain arithmetic). None if
-    this is not possible."""
+    values themselves. A matrix product among these may compute a value several times, where
+    `prologue_is_free` allows that. Any other kernel may do so only if the value is cheap (a short expression
+    of plain arithmetic). None if this is not possible."""
 
     def allowed(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
         return prologue_is_free(producer, consumer) or _computes_once(plan, producer, consumer)
@@ -94,8 +94,8 @@ def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kerne
 
 def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
     """Returns the plan in which `producer`, a reduction, matrix product or scan, also does the work of
-    `consumer`, a kernel that reads its results. None if their loops do not match, or if their schedules
-    (layouts on the GPU) do not allow it."""
+    `consumer`, a kernel that reads its results, which is then removed. None if the loops of the two do not
+    match, or if their schedules (layouts on the GPU) do not allow it."""
     written = set(producer.writes)
     if not producer.stages or consumer is producer or not written & set(consumer.reads):
         return None
@@ -162,10 +162,10 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
-    """Returns the plan with the kernels `first` and `second` joined into one. Their schedules (layouts on the
-    GPU) must be of the same kind (JOINED), their loops must have equal extents, and they must read at least
-    one element in common; `second` must not read what `first` writes. None if that is not so, or if `first`
-    is launched after `second`."""
+    """Returns the plan with the kernels `first` and `second` joined into one. Both must be pointwise, both
+    row reductions, both column reductions or both scans (JOINED). Their loops must have equal extents, and
+    they must read at least one element in common; `second` must not read what `first` writes. None if that is
+    not so, or if `first` is launched after `second`."""
     alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
     if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None

@@ -61,8 +61,8 @@ class Slide:
 
     @property
     def index(self) -> Index:
-        """The index of an element in the operand, as a symbolic index: r * stride + w * step + offset for
-        element w of the window of result r."""
+        """The index of an element in the operand, as a symbolic index in two loop variables: r * stride + w *
+        step + offset for element w of the window of result r."""
         tap = self.tap.index if self.tap else ZERO
         found = indices.add(_times(self.result.index, self.stride), _times(tap, self.step))
         return indices.add(found, indices.number(self.offset))

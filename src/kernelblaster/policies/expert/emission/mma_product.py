@@ -148,8 +148,8 @@ class TensorKernel:
         ]
 
     def _piece(self) -> list[Statement]:
-        """Where the K axis is cut into pieces (split-K), of which each block has one: statements that compute
-        the first tile and the number of tiles of this block's piece. None where it is not cut."""
+        """If the K axis is cut into pieces (split-K), of which each block has one: statements that compute
+        the first tile and the number of tiles of this block's piece. Empty if it is not cut."""
         if self.product.part is None:
             return []
         cut = self.product.k_axis.part

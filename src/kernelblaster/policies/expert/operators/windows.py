@@ -137,8 +137,8 @@ def for_each(given: Any, count: int) -> list[Index]:
 
 
 def known(builder: Builder, extent: Index) -> Index:
-    """Returns the symbolic extent `extent` as a constant if it has the same value in all workloads, which
-    `builder` knows; otherwise unchanged."""
+    """Returns the symbolic extent `extent` as a constant if it has the same value in all workloads of the
+    task; otherwise unchanged. `builder` knows the workloads."""
     values = set(builder.graph.values(extent))
     return indices.number(values.pop()) if len(values) == 1 else extent
 
