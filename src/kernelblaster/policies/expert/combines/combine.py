@@ -117,8 +117,8 @@ class Combine:
         raise NotImplementedError
 
     def single(self, running: Running, value: Term) -> Term:
-        """Returns the C++ value of an accumulator, as `running` describes it, to which only the element
-        `value` was added."""
+        """Returns the C++ expression for an accumulator that has taken exactly one element, `value`.
+        `running` describes the accumulator."""
         return cast(self.type(running), value)
 
     def take_vector(self, running: Running, width: str) -> VectorTake:
@@ -134,8 +134,9 @@ class Combine:
         return None
 
     def result(self, running: Running, of: Term) -> Declaration:
-        """Returns the C++ statement that declares a constant with the reduction's result. The constant is
-        named `running.stage`; its value is computed from `of`, the final value of the accumulator."""
+        """Returns the C++ statement that declares a constant with the reduction's result, computed from `of`,
+        the final value of the accumulator that `running` describes. The constant has the reduction's name,
+        `running.stage`."""
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
