@@ -1,10 +1,10 @@
 """Rewrites that join two kernels of a plan. Techniques decide which of them to use, and when.
 
 into_consumers    removes a pointwise kernel: the kernels that read its result compute it themselves
-into_products     the same if a matrix product reads the result; the product may then compute each value
-                  several times
-into_producer     a reduction, matrix product or scan also does the work of a kernel that reads its results:
-                  a pointwise one becomes its last step, a reduction over the same elements one more stage
+into_products     removes a pointwise kernel in the same way, if a matrix product reads its result; the
+                  product may then compute each value several times
+into_producer     a reduction, matrix product or scan also does the work of a kernel that reads its results: a
+                  pointwise kernel becomes its last step, a reduction over the same elements a further stage
 picked            a kernel stores only those elements of its rows that another kernel looks up
 side_by_side      joins two kernels with equal loops that read the same tensor
 """
