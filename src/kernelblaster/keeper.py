@@ -116,9 +116,10 @@ def take_environment() -> None:
 
 def claim(kind: str, name: str) -> None:
     """Tells the keeper (the helper process that holds keys and files) that the user named a server, knowledge
-    base or file, so that the keeper may use it after `seal`. `kind` is "server" for the address of a model
-    server, "knowledge" for the path or URL of a knowledge base, "file" for the path of a file to be written;
-    `name` is that address, path or URL. Does nothing without a keeper."""
+    base or file. After `seal`, which is called before the code of task files runs, the keeper uses only what
+    was claimed. `kind` is "server" for the address of a model server, "knowledge" for the path or URL of a
+    knowledge base, "file" for the path of a file to be written; `name` is that address, path or URL. Does
+    nothing without a keeper."""
     if is_running():
         ask({"do": "claim", kind: name}, SHORT_S)
         if kind == "knowledge":

@@ -1,5 +1,5 @@
-"""Results of an ablation study: statistics of each arm (a way to search), and for each claim of the paper
-whether the results agree with it."""
+"""Results of an ablation study: statistics of each arm (a way to search), and for each claim of the MAIC-RL
+paper whether the results agree with it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,8 +52,8 @@ class ArmFindings:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """What the results say about one claim of the paper, which compares two arms (ways to search) in one
-    measure. `ratio` is the first arm's value divided by the second's, with a confidence interval; None if
+    """What the results say about one claim of the MAIC-RL paper, which compares two arms (ways to search) in
+    one measure. `ratio` is the first arm's value divided by the second's, with a confidence interval; None if
     there is nothing to compare. `verdict` says whether the ratio agrees with the claim (see `verdict_on`),
     `sentence` says both in words."""
 
@@ -66,10 +66,11 @@ class StudyAnswer:
 @dataclass(frozen=True)
 class StudyFindings:
     """Results of one study so far. `arms` has the statistics of each way to search that the study compares,
-    `answers` what they say about each claim of the paper. `tasks` is the number of tasks that were searched
-    in all arms; `left_out` has the other tasks by name, with the reason. `planned` is the number of seeds of
-    the plan. `seeds` is how many of these enter the statistics: those with which at least 80 % as many tasks
-    were searched as with the most complete seed. `budget` is the most candidates that a search may judge."""
+    `answers` what they say about each claim of the MAIC-RL paper. `tasks` is the number of tasks that were
+    searched in all arms; `left_out` has the other tasks by name, with the reason. `planned` is the number of
+    seeds of the plan. `seeds` is how many of these enter the statistics: those with which at least 80 % as
+    many tasks were searched as with the most complete seed. `budget` is the most candidates that a search may
+    judge."""
 
     study: Study
     tasks: int
@@ -282,7 +283,7 @@ def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
     interval is above 1, and "contradicts" if it is below; for "fewer" the other way round. For a claim of
     "little" difference, it is "agrees" if the whole interval is below 1.1 (LITTLE), and "contradicts" if it
     is above. In all cases it is "undecided" if the limit (1 or 1.1) lies in the interval, and "no claim" if
-    the paper makes none."""
+    the MAIC-RL paper makes none."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

@@ -1,5 +1,5 @@
-"""The ablation studies, each a list of arms (ways to search that are compared) with the claims of the paper
-about them. To add a study, or an arm to one, add an entry to STUDIES in this module."""
+"""The ablation studies, each a list of arms (ways to search that are compared) with the claims of the MAIC-RL
+paper about them. To add a study, or an arm to one, add an entry to STUDIES in this module."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -44,11 +44,11 @@ class Arm:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper that compares two arms (ways to search), and that a study tests: that `arm` has
-    more or less of a quantity than the arm `beside`. `measure` is the quantity: "best" (the best speedup),
-    "evaluations" (candidates judged until 95 % of the best speedup is reached) or "tokens". `direction` is
-    the claim: "more", "fewer", or "little" difference. `size` is the factor in the paper, None if it gives
-    none. If `words` is empty, the paper makes no claim, and only the ratio is reported."""
+    """A claim of the MAIC-RL paper that compares two arms (ways to search), and that a study tests: that
+    `arm` has more or less of a quantity than the arm `beside`. `measure` is the quantity: "best" (the best
+    speedup), "evaluations" (candidates judged until 95 % of the best speedup is reached) or "tokens".
+    `direction` is the claim: "more", "fewer", or "little" difference. `size` is the factor in the paper, None
+    if it gives none. If `words` is empty, the paper makes no claim, and only the ratio is reported."""
 
     arm: str
     beside: str
@@ -61,7 +61,7 @@ class Claim:
 @dataclass(frozen=True)
 class Study:
     """A question that an ablation answers. `name` is its short name for commands, `title` its heading in
-    reports. `arms` are the ways to search that are compared, `claims` what the paper says about them.
+    reports. `arms` are the ways to search that are compared, `claims` what the MAIC-RL paper says about them.
     `needs_model`: the arms are ways to use a language model."""
 
     name: str

@@ -1,5 +1,5 @@
 """Summaries of a bench: statistics of the speedups for each group of tasks (level or folder) and each
-baseline, in the columns of the paper's table 3."""
+baseline, in the columns of the MAIC-RL paper's table 3."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

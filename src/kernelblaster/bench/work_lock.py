@@ -1,6 +1,6 @@
-"""The lock of a bench folder. All processes that work on the bench hold it together, the main one and its
-workers. If a command is killed, its workers may end later than its main process; the next command waits for
-the lock until they have ended."""
+"""The lock of a bench folder, by which a new command waits until no process of an earlier one works there any
+more. While a command runs, its main process and its workers all hold the lock together (as a shared lock). If
+a command is killed, its workers may end later than its main process; the next command waits for them."""
 
 import fcntl
 import os
@@ -19,10 +19,12 @@ WORKING = ".working"
 
 
 def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
-    """Takes the lock of a bench's `folder` for a new command, and returns the open lock file. Closing the
-    file releases the lock. It is a shared lock, so that the command's workers can hold it too. The caller
-    must already hold the lock of the event log. Waits up to `limit_s` seconds for workers of an earlier
-    command to end, then raises StoreError."""
+    """Takes the lock of a bench's `folder` for a new command, and returns the open lock file; closing the
+    file releases the lock. The lock is first taken exclusively, which succeeds only once all processes of an
+    earlier command have ended. Then it is made a shared lock, so that this command's own workers can hold it
+    too (`share_work_lock`). Waits up to `limit_s` seconds for the earlier processes, then raises StoreError;
+    raises it also if the lock file cannot be opened or locked. The caller must already hold the lock of the
+    bench's event log, so that no second command does the same at this time."""
     file = _opened(folder)
     until = time.monotonic() + limit_s
     while True:
@@ -46,10 +48,10 @@ def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
 
 @contextmanager
 def share_work_lock(folder: Path) -> Iterator[None]:
-    """A context in which this worker process of a bench holds the lock of the bench's `folder`, which it
-    shares with the bench's main process. When entered, asks the kernel to kill this process as soon as the
-    main process ends. If the main process has ended already, this process exits at once, since another
-    command may be working in the folder by now."""
+    """A context for a worker process of a bench: it holds the lock of the bench's `folder`, as a shared lock
+    that the bench's main process holds too. When entered, it asks the Linux kernel to kill this worker as
+    soon as the main process ends. If the main process has ended already, this worker exits at once, since
+    another command may be working in the folder by now."""
     with _opened(folder) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         die_with_parent()

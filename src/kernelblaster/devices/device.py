@@ -257,8 +257,8 @@ class Device(Protocol):
 
     @property
     def protects_inputs(self) -> bool:
-        """Whether inputs and parameters are mapped read-only for candidates, so that one that writes to them
-        faults."""
+        """True if inputs and parameters are mapped read-only for candidates, so that a candidate that writes
+        to them faults. If False, the judge must check afterwards that they are unchanged."""
         ...
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:

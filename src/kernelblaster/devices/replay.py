@@ -55,11 +55,12 @@ class _Mapped:
 
 
 class ReplayRunner:
-    """Implements `Runner` for both kinds of device. `recorder` records the launches of host code, `player`
-    replays them on the tensors in `arena`. `binary` is the candidate's shared object. When its host code
-    queries the GPU, it is told the properties `gpu`. For anything else that it asks, `answer` gets the
-    question as text (`LaunchList.question`) and returns a number. `limit_s` is the time limit of one command
-    to the player in seconds."""
+    """A loaded candidate, on a GPU or on the emulator (an implementation of `Runner`). To run a call,
+    `recorder` runs the candidate's host code without a GPU and records the launches that it asks for;
+    `player`, another process, then replays them on the tensors in `arena`. `binary` is the candidate's shared
+    object. When its host code queries the GPU, it is told the properties `gpu`. For anything else that it
+    asks, `answer` gets the question as text (`LaunchList.question`) and returns a number. `limit_s` is the
+    time limit of one command to the player in seconds."""
 
     def __init__(
         self,

@@ -30,16 +30,16 @@ NO_GRADIENTS = "no gradients flow to the parameters through the kernel: it is fo
 class ExportedKernel:
     """A CUDA source with a launch function, compiled by nvcc for the GPU `architecture`, once on each
     machine. `outputs`, `inputs` and `parameters` describe the function's arguments in order: a tensor is
-    (name, type, sizes), a number is (name, type). `sizes` has every size by name. A number is the size's
-    value, fixed by the module's construction. "free": the inputs have it. "derived": it is known only after
-    running forward of `model`, the original module's class.
+    (name, type, sizes), a number is (name, type). `sizes` says for each size, by name, where its value comes
+    from: a number is the value itself, fixed when the module is built; "free": it is read from the shapes of
+    the inputs; "derived": it is known only after running forward of `model`, the original module's class.
 
     The kernel is used only for calls like those it was judged for. `built_with` are the arguments that the
     module was built with then. `modes` are the modes of the module that the kernel is for: each is a list
-    with `training` of the module and all its parts; None if the module computes the same in every mode.
-    Inputs and parameters of more than `most_bytes` bytes in all are not given to it. `call` returns the
-    positional and the named arguments of forward for the kernel's inputs; None if these are the positional
-    arguments.
+    with `training` of the module and all its submodules; None if the module computes the same in every mode.
+    If inputs and parameters have more than `most_bytes` bytes in all, the kernel is not used. The function
+    `call` returns the positional and the named arguments of forward for the kernel's inputs; None if these
+    are the positional arguments.
     """
 
     alignment = 256

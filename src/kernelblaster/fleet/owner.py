@@ -81,8 +81,8 @@ class Fleet(Protocol):
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
         """Starts another owner (a process that has the device) in place of `lost`, which has ended for the
-        reason `why`. Does nothing if the device is gone, or if four of its owners in a row were lost without
-        having answered anything. `fruitful`: the one that ended had answered at least one request. To be
+        reason `why`. `fruitful` says whether `lost` had answered at least one request. Does nothing if the
+        device is gone, or if four owners of it in a row were lost without having answered anything. To be
         called by the thread that called `start`."""
         ...
 

@@ -144,10 +144,11 @@ class Truth:
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
-        """Returns what is required of each output where inputs are NaN or infinite; None if there is no
-        float64 reference. The verification case `case` and `seed` determine the input values. `truth` are the
-        float64 outputs on them, `right` PyTorch's own. `seen`, which `outputs` returned, has watched the
-        operators run."""
+        """Returns what is required of each output in a verification case in which some inputs are NaN or
+        infinite: one `Demand` for each output. None if there is no float64 reference. The case `case` and
+        `seed` determine the input values. `truth` are the float64 reference's outputs on them, `right` are
+        PyTorch's own outputs. `seen` is the second result of the method `outputs` for this case; it tells
+        whether integers may have been computed from floating-point values."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():

@@ -17,7 +17,8 @@ TOOLS = (
 
 
 def which_work(found: Iterable[Readiness], *, emulated: bool) -> dict[str, str]:
-    """For each tool by its name: "works", or why it does not work on the task whose readiness was `found`.
+    """Returns, for each tool by its name, whether it works on a task: "works", or the reason why it does not.
+    `found` says which commands work on the task and why others do not; tools correspond to commands.
     `emulated`: the server's device is the emulated one."""
     why = {one.verb: one.why for one in found}
     return {tool: in_words(why[on_emulator if emulated else verb]) for tool, verb, on_emulator in TOOLS}

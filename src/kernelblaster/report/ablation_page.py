@@ -1,5 +1,5 @@
 """The report of an ablation (a comparison of ways to search), as HTML and as Markdown: curves, tables, and a
-sentence on each claim of the paper."""
+sentence on each claim of the MAIC-RL paper."""
 
 from typing import Any
 

@@ -174,10 +174,10 @@ class Memory:
         self._run.once("exemplar", key, record)
 
     def withdraw(self, code: str, steps: Sequence[Step]) -> None:
-        """Removes from the knowledge base what the candidate `code` of this run has taught it, because a
-        review rejected the candidate. `steps` are all steps of the run. The results of steps that led to the
-        candidate or started from it no longer count. Steps that led to it count as failed with `Rejected`
-        instead. Does nothing if this run has done so before."""
+        """Takes back what the candidate `code` of this run has taught the knowledge base, because a review
+        rejected the candidate. `steps` are all steps of the run. The results of the steps that made the
+        candidate, and of those that started from it, no longer count; for the steps that made it, a failure
+        of the kind `Rejected` counts instead. Does nothing if this run has done so before."""
         children = {step.child for step in steps if code in (step.parent, step.child)}
         rejected = {(step.state, step.technique): step for step in steps if step.child == code}
 

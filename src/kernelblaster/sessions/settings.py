@@ -28,8 +28,8 @@ class Search(Record):
     `ranked`, the fastest candidates of a step are measured if the budget does not suffice for all.
 
     `selection` is how techniques are drawn: `weighted`, with a chance in proportion to the predicted gain to
-    the power `sharpness` (1 in the paper), or `thompson` (Thompson sampling). With `quick` there is no
-    search: the best known recipe is applied and judged."""
+    the power `sharpness` (1 in the MAIC-RL paper), or `thompson` (Thompson sampling). With `quick` there is
+    no search: the best known recipe is applied and judged."""
 
     iterations: int = Field(default=10, ge=1)
     rollouts: int = Field(default=2, ge=1)

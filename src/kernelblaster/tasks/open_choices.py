@@ -151,11 +151,12 @@ class OpenChoices(TorchDispatchMode):
 
 
 def settled(output: torch.Tensor, choice: OpenChoice | None) -> torch.Tensor:
-    """Makes an output ready for comparison with that of the watched run: indices that are as right as
-    PyTorch's are replaced by PyTorch's, all others are left as they are. An index is as right if it is in
-    range, holds an element of its row that is equal to the one that PyTorch chose (NaN equals NaN), and
-    occurs only once in its row. Returns a new tensor, or `output` itself if nothing is to be replaced or
-    `choice` is None."""
+    """Makes an output that consists of indices ready for an element-by-element comparison, where PyTorch
+    leaves open which of several equal elements is chosen. `choice` has the indices that PyTorch chose in the
+    reference run, and the elements from which it chose. An index in `output` that is as right as PyTorch's is
+    replaced by PyTorch's; all others stay as they are. It is as right if it is in range, its element is equal
+    to the one that PyTorch chose (NaN equals NaN), and it occurs only once in its row. Returns a new tensor,
+    or `output` itself if it needs no change or `choice` is None."""
     if choice is None:
         return output
     values, right = choice.values, choice.right

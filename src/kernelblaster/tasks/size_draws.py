@@ -160,10 +160,11 @@ class SizeDraws:
         return accept, {name: self._step(name, accept) for name in free}
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
-        """Returns new workloads, one for each free size. Each is the base workload with that one size changed
-        to a random multiple of `unit` from `low` to `high`. The new value is at most the size's value in the
-        primary or the base workload, whichever is larger, and is rounded to a value that the task accepts.
-        Workloads that the task refuses or that need too much memory are left out."""
+        """Returns new workloads, one for each free size (a size that may vary). Each is the base workload,
+        around which this pool's sizes are drawn, with that one size changed to a random multiple of `unit`
+        from `low` to `high`. The new value is at most the size's value in the primary or the base workload,
+        whichever is larger, and is rounded to a value that the task accepts. Workloads that the task refuses
+        or that need too much memory are left out."""
         accept, steps = self._accepting
         workloads = []
         for name, step in steps.items():
@@ -175,10 +176,11 @@ class SizeDraws:
         return workloads
 
     def apart(self, names: Sequence[str]) -> Workload | None:
-        """Returns the base workload with the free sizes `names` changed, so that sizes which are equal there
-        become different. The first size stays; the second grows by k steps, the third by 2k, and so on, where
-        a step is the distance between values that the task accepts. k is the largest of 13, 8, 5, 3, 2 and 1
-        (APART) that the task accepts; None if it accepts none."""
+        """Returns the base workload, around which this pool's sizes are drawn, with the free sizes `names`
+        changed, so that sizes which are equal there become different. The first size stays; the second grows
+        by k steps, the third by 2k, and so on, where a step is the distance between values that the task
+        accepts. k is the largest of 13, 8, 5, 3, 2 and 1 (APART) that the task accepts; None if it accepts
+        none."""
         accept, steps = self._accepting
         for times in APART:
             larger = {n: self.base.sizes[n] + steps[n] * times * place for place, n in enumerate(names)}
@@ -188,9 +190,10 @@ class SizeDraws:
         return None
 
     def without_ones(self, workload: Workload) -> Workload:
-        """Returns `workload` with a value from 3 on for every free size that is 1 in it and larger in the
-        base workload. The new value is small, and different from the base's. Unchanged if the task accepts no
-        such values."""
+        """Returns `workload` with small values, from 3 on, in place of some ones: those of the free sizes
+        (sizes that may vary) that are larger than 1 in the base workload, around which this pool's sizes are
+        drawn. A new value is different from the size's value in the base workload. Returns `workload`
+        unchanged if the task accepts no such values."""
         accept, steps = self._accepting
         ones = [name for name in steps if workload.sizes[name] == 1 < self.base.sizes[name]]
         own = {name: workload.sizes[name] for name in steps}
@@ -207,14 +210,14 @@ class SizeDraws:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
-        """Returns the pool's workloads in which the size named `size` is larger than in the base workload, up
-        to twice as large (kind `above`) or up to 16 times (kind `long`; 8 times if the base is a small
-        workload)."""
+        """Returns the pool's workloads in which the size named `size` is larger than in the base workload,
+        around which the pool's sizes are drawn: up to twice as large (drawn in the way called `above`) or up
+        to 16 times (`long`; 8 times if the base is a small workload)."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
     def stretched(self, size: str) -> list[Workload]:
         """Returns the pool's workloads in which the size named `size` is larger than in the primary workload
-        and all other sizes are 1 to 3 (the kind `stretched`)."""
+        (the one that is timed), and all other sizes are 1 to 3 (drawn in the way called `stretched`)."""
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:

@@ -44,8 +44,10 @@ def task_from_module(
 
 
 def original_of(module: Any) -> Any:
-    """The module that torch.compile or kb.compile made `module` of. The second shares all state with it, as
-    it is now, and only leaves out the kernel. Any other module, or a class, is returned as it is."""
+    """Returns the module that was given to torch.compile or kb.compile, if `module` is what one of these
+    returned. Otherwise, also for a class, returns `module` itself. For kb.compile the result is a new object
+    of the original's class, which runs the original code instead of the kernel; it shares all attributes with
+    `module`, so that changes to one show in the other."""
     module = getattr(module, "_orig_mod", module)
     kind = getattr(type(module), WITHOUT_KERNEL, None)
     if kind is None:

@@ -18,9 +18,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop of a planned kernel: its variable `name`, and its `extent`, the number of iterations. With
-    `part`, the iterations are cut into pieces and the loop runs over only one of them, from `begin` to below
-    `end`; the loop variable `part.name` is the number of that piece. The last pieces may be empty."""
+    """A loop of a planned kernel: its variable `name`, and its `extent`, the number of iterations. If `part`
+    is given, the iterations are cut into pieces, as in split-K, and the loop runs over only one of them, from
+    the property `begin` to below the property `end`. Another loop, whose variable is `part.name`, counts the
+    pieces. The last pieces may be empty."""
 
     name: str
     extent: Index

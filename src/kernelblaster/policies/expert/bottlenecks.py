@@ -41,10 +41,10 @@ def thresholds() -> dict[str, Any]:
 
 
 def leader(s: Signals) -> tuple[str, float]:
-    """Returns (the busiest part of the GPU, its utilization from 0 to 1), by the signals `s` of a kernel.
-    Parts are "dram", "l2", "l1", "issue" and the names of pipes. DRAM counts as the busiest if its
-    utilization is at least 0.9 times (the threshold `tie`) the highest one. Raises ValueError when no
-    utilization is known."""
+    """Returns (the busiest unit of the GPU, its utilization from 0 to 1) while a kernel ran, according to
+    `s`, what its profile tells. Units are "dram", "l2", "l1", "issue" (the issue slots) and the arithmetic
+    pipes by name. DRAM counts as the busiest as soon as its utilization is at least 0.9 times the highest one
+    (the threshold `tie`). Raises ValueError if no utilization is known."""
     parts = {"dram": s.dram, "l2": s.l2, "l1": s.l1, "issue": s.issue, **s.pipes}
     uses = {name: use for name, use in parts.items() if use is not None}
     name = max(uses, key=lambda part: uses[part])
@@ -145,10 +145,11 @@ def _primary_unmeasured(s: Signals) -> Bottleneck:
 
 
 def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
-    """Returns further words that describe the kernel with the signals `s`, such as "low-occupancy", sorted.
-    Words that its bottleneck `primary` implies are left out. If more than three words apply, three are
-    returned: those that come first in a fixed order, the most telling first (spills, uncoalesced access,
-    ...). Empty for the bottleneck "launch-overhead"; only "copy" for a copy by the driver."""
+    """Returns further words that describe the kernel with the signals `s` (what its profile tells), such as
+    "low-occupancy", sorted. Words that its bottleneck `primary` implies are left out. If more than three
+    words apply, three are returned: those that come first in a fixed order, the most telling first (spills,
+    uncoalesced access, ...). For the bottleneck "launch-overhead" no word is returned; for a fill or copy by
+    the driver, the only word is "copy"."""
     if primary == "launch-overhead":
         return ()
     if s.copy:
@@ -213,11 +214,12 @@ def _busy_words(s: Signals) -> Iterator[str]:
 
 
 def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
-    """Returns the fraction of the kernel's time (0 to 0.99) that could be saved; None if the signals `s` have
-    neither utilizations nor `floor_rate`. What cannot be saved is the longest of three times: moving the
-    bytes that the task needs at the DRAM rate that can be reached, the arithmetic of active lanes, and one
-    launch. If the bottleneck `primary` is "launch-overhead" and the call has several `launches`, nearly all
-    can be saved, because this kernel could be merged into another one."""
+    """Returns the fraction of the kernel's time (0 to 0.99) that could be saved, according to the signals `s`
+    (what its profile tells). None if these have neither utilizations nor `floor_rate`, the share of the peak
+    DRAM rate that the least memory traffic alone would use. What cannot be saved is the longest of three
+    times: moving the bytes that the task needs at the DRAM rate that can be reached, the arithmetic of active
+    lanes, and one launch. If the bottleneck `primary` is "launch-overhead" and the call has several
+    `launches`, nearly all can be saved, because this kernel could be merged into another one."""
     if primary == "launch-overhead":
         assert s.duration_us is not None
         return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))

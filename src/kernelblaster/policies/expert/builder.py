@@ -99,9 +99,9 @@ class Builder:
         return value.at(kept)
 
     def buffer(self, node: Node, result: int = 0) -> str:
-        """Returns the name of the buffer for result number `result` of the operator `node`. If that result is
-        an output of the task, the buffer is that output; otherwise new scratch memory is added to the
-        plan."""
+        """Returns the name of the buffer (tensor or scratch memory) for result number `result` of the
+        operator `node`. If that result is an output of the task, the buffer is that output; otherwise new
+        scratch memory is added to the plan."""
         reference = Reference(node.name, result)
         if reference in self.graph.outputs:
             name = self.graph.signature.outputs[self.graph.outputs.index(reference)].name

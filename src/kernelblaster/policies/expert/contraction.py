@@ -22,9 +22,10 @@ class Contraction:
     `right` are the expressions of their elements. The last axis of the results, along which they are
     contiguous in memory, is one of `columns`.
 
-    `outer` and `inner` are the summed (K) axes. `inner` has the longest of them: as many as are needed for at
-    least 16 terms together, or all if there are fewer terms. (For a kernel with the schedule
-    `GatheredHalves`, the number is its field `inner_terms` instead of 16.) `outer` has the other K axes.
+    `outer` and `inner` are the summed (K) axes: those of an outer and of an inner loop. `inner` has the
+    longest K axes, no more of them than are needed for at least 16 iterations together; all K axes if even
+    these have fewer. (For a kernel with the schedule `GatheredHalves`, the number is its field `inner_terms`
+    instead of 16.) `outer` has the other K axes.
     """
 
     batch: tuple[Axis, ...]
@@ -41,9 +42,9 @@ class Contraction:
 
 
 def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
-    """Describes `kernel`, a kernel of `plan`, as a sum of products of two factors. Returns None if it is
-    something else, or if one factor has no axis of its own: an axis of the results on which the other factor
-    does not depend."""
+    """Describes `kernel`, a kernel of `plan`, as a sum of products of two factors. Returns None if it
+    computes something else. Also None unless each factor has an axis of its own, an axis of the results on
+    which the other factor does not depend."""
     if len(kernel.stages) != 1 or kernel.stages[0].combine != SUM or any(s.over for s in kernel.stores):
         return None
     body = kernel.stages[0].body

@@ -18,11 +18,12 @@ from kernelblaster.store.replay import Sample
 def evaluate_policy(
     fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
 ) -> list[Discrepancy]:
-    """Compares the expected with the measured gain, and returns one Discrepancy for each pair of performance
-    state and technique that the `fresh` samples (the steps of this iteration) tried. `earlier` samples of the
-    same pairs count like fresh ones. A step that occurs several times (same parent, same child) counts once;
-    steps whose failure is the device's (Unsupported, Abandoned) do not count. `theta` is the knowledge base
-    that the iteration used, `architecture` that of the GPU, such as "sm_90a"."""
+    """Compares the gain that the knowledge base expected with the measured gain. Returns one Discrepancy
+    (expected gain, measured gain, failures) for each pair of performance state and technique that the `fresh`
+    samples (the steps of this iteration) tried. `earlier` samples of the same pairs count like fresh ones. A
+    step that occurs several times (same parent, same child) counts once; steps whose failure is the device's
+    (Unsupported, Abandoned) do not count. `theta` is the knowledge base that the iteration used,
+    `architecture` that of the GPU, such as "sm_90a"."""
     tried = {_key(sample.step) for sample in fresh}
     groups: dict[tuple[str, str], dict[tuple[str, str], Sample]] = {}
     for sample in (*earlier, *fresh):

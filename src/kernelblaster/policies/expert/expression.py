@@ -36,7 +36,7 @@ class Number:
 @dataclass(frozen=True)
 class Counted:
     """An expression: the value of the symbolic `index`, a whole number made of sizes and loop variables, used
-    as a number to compute with."""
+    as a number to compute with. `kind` is its arithmetic, always "whole" (int64_t)."""
 
     index: Index
     kind: Kind = "whole"
@@ -64,7 +64,8 @@ class Reduced:
 class Gather:
     """An expression that reads one element of `buffer` at an index that is itself computed, as in the look-up
     of an embedding. Along dimension `axis`, the index is the value of the expression `where`. Along the other
-    dimensions, it is given by the entries of `position`, whose entry for `axis` is not used."""
+    dimensions, it is given by the entries of `position`, whose entry for `axis` is not used. `kind` is the
+    arithmetic ("real", "whole", "truth") that uses the element."""
 
     buffer: str
     position: tuple[Index, ...]

@@ -47,9 +47,10 @@ def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
 
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
-    """Returns the names of the loop variables and sizes that the kernel must compute from the number of the
-    iteration, by divisions: those that occur in its indices. Accesses at the position `whole` are left out,
-    since they are in memory order and need only the number of the iteration itself."""
+    """Returns the names of the variables that occur in the kernel's indices, apart from indices that are
+    equal to `whole` (the position of the current element in memory order). To use loop variables among them,
+    the kernel must compute these by divisions, from the number of the iteration; accesses at `whole` need
+    only that number itself. Names of sizes are among the result too."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

@@ -1,10 +1,10 @@
 """Rewrites that join two kernels of a plan. Techniques decide which of them to use, and when.
 
 into_consumers    removes a pointwise kernel: the kernels that read its result compute it themselves
-into_products     the same if a matrix product reads the result; the product may then compute each value
-                  several times
-into_producer     a reduction, matrix product or scan also does the work of a kernel that reads its results:
-                  a pointwise one becomes its last step, a reduction over the same elements one more stage
+into_products     removes a pointwise kernel in the same way, if a matrix product reads its result; the
+                  product may then compute each value several times
+into_producer     a reduction, matrix product or scan also does the work of a kernel that reads its results: a
+                  pointwise kernel becomes its last step, a reduction over the same elements a further stage
 picked            a kernel stores only those elements of its rows that another kernel looks up
 side_by_side      joins two kernels with equal loops that read the same tensor
 """
@@ -57,9 +57,9 @@ def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
 
 def into_products(plan: Plan, producer: Kernel) -> Plan | None:
     """Returns the plan without the pointwise kernel `producer`: all kernels that read its result compute the
-    values themselves. A matrix product among these may compute a value several times, if `prologue_is_free`
-    allows it; any other kernel only if the value is cheap (a short expression of plain arithmetic). None if
-    this is not possible."""
+    values themselves. A matrix product among these may compute a value several times, where
+    `prologue_is_free` allows that. Any other kernel may do so only if the value is cheap (a short expression
+    of plain arithmetic). None if this is not possible."""
 
     def allowed(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
         return prologue_is_free(producer, consumer) or _computes_once(plan, producer, consumer)
@@ -94,8 +94,8 @@ def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kerne
 
 def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
     """Returns the plan in which `producer`, a reduction, matrix product or scan, also does the work of
-    `consumer`, a kernel that reads its results. None if their loops do not match, or if their schedules
-    (layouts on the GPU) do not allow it."""
+    `consumer`, a kernel that reads its results, which is then removed. None if the loops of the two do not
+    match, or if their schedules (layouts on the GPU) do not allow it."""
     written = set(producer.writes)
     if not producer.stages or consumer is producer or not written & set(consumer.reads):
         return None
@@ -137,16 +137,17 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """True if no kernel of `plan` other than `consumer` reads those results of `producer` that `consumer`
-    reads, and none of them is an output of the task. Other results of `producer` do not matter."""
+    """True if what `consumer` reads of the results of `producer` is read by no other kernel of `plan` and is
+    not an output of the task. Results of `producer` that `consumer` does not read do not matter."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 
 
 def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
     """Handles two kernels of this form: `producer` stores every element of its rows (as log_softmax does),
-    and `consumer` looks up only one element of each row, by a gather. Returns the plan in which `producer`
-    stores only these elements; None if the two kernels are not of this form."""
+    and `consumer` looks up only one element of each row, by a gather (a read at an index that is itself read
+    from memory). Returns the plan in which `producer` stores only the elements that are looked up, and
+    `consumer` reads them from there; None if the two kernels are not of this form."""
     if consumer is producer or len(producer.reduced) != 1:
         return None
     for store in producer.stores:
@@ -161,10 +162,10 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
-    """Returns the plan with the kernels `first` and `second` joined into one. Their schedules (layouts on the
-    GPU) must be of the same kind (JOINED), their loops must have equal extents, and they must read at least
-    one element in common; `second` must not read what `first` writes. None if that is not so, or if `first`
-    is launched after `second`."""
+    """Returns the plan with the kernels `first` and `second` joined into one. Both must be pointwise, both
+    row reductions, both column reductions or both scans (JOINED). Their loops must have equal extents, and
+    they must read at least one element in common; `second` must not read what `first` writes. None if that is
+    not so, or if `first` is launched after `second`."""
     alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
     if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None

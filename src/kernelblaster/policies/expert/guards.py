@@ -27,10 +27,11 @@ Guards = tuple[Guard, ...]
 def guarded(
     expressions: Iterable[Expression], along: str, sizes: Collection[str]
 ) -> dict[Load | Gather, Guards]:
-    """Finds the loads in `expressions` that are needed only on one side of a boundary. Returns their guards
-    by load: comparisons of the loop variable `along` with an expression of `sizes`, all of which must hold.
-    Left out are loads without a condition, loads that are also under conditions of another form, and loads
-    that have different guards in different places."""
+    """Finds the loads in `expressions` that are made only on one side of a boundary, as when tensors were
+    concatenated. Returns for each such load its guards, the conditions that must all hold where it is made:
+    comparisons of the loop variable `along` with an index made of `sizes`. Left out are loads without a
+    condition, loads that are also under conditions of another form, and loads that have different guards in
+    different places."""
     found: dict[Load | Gather, Guards | None] = {}
     for expression in expressions:
         for load, guards in _conditions(expression, along, sizes, ()):

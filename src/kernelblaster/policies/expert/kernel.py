@@ -108,7 +108,8 @@ class Kernel:
 
     def with_loops(self, loops: Mapping[str, tuple[Axis, ...]]) -> "Kernel":
         """Returns the kernel with some axes replaced: `loops` maps an axis's name to the axes that take its
-        place (none to remove it). Expressions stay as they are."""
+        place, in their order; an empty tuple removes the axis. Axes that are not named stay, and so do all
+        expressions."""
 
         def changed(axes: Iterable[Axis]) -> tuple[Axis, ...]:
             return tuple(new for axis in axes for new in loops.get(axis.name, (axis,)))

@@ -67,9 +67,9 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
 def in_row(
     plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index], *, shifted: bool
 ) -> bool:
-    """True if `load`, a load of the kernel that reads the tensor, reads the element that `writer` stores at
-    the same point or, if `shifted`, anywhere in the same row. `moved` maps the reader's loop variables to
-    indices in the writer's."""
+    """True if `load` reads the element that the kernel `writer` stores at the same point of its loops or, if
+    `shifted`, anywhere in the same row (at the same point of the writer's axes). `load` is a load of another
+    kernel, the reader; `moved` maps the reader's loop variables to indices in those of the writer."""
     store = next(store for store in writer.stores if store.buffer == load.buffer)
     inner = {axis.index for axis in writer.reduced if not axis.once}
     return all(
@@ -79,9 +79,9 @@ def in_row(
 
 
 def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index]) -> tuple[Index, ...]:
-    """Returns the position in its tensor that `load` reads, as indices in the loop variables of `writer`, the
-    kernel that stores that tensor; `load` belongs to another kernel, the reader. `moved` maps the reader's
-    loop variables to indices in the writer's."""
+    """Returns the position that `load` reads in its tensor, as indices in the loop variables of `writer`, the
+    kernel that stores that tensor. `load` belongs to another kernel, the reader; `moved` maps the reader's
+    loop variables to indices in those of the writer."""
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     found = (proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
     return tuple(polynomial(index).index() if _subtracts(index) else index for index in found)

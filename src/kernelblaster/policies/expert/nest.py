@@ -116,7 +116,8 @@ class BoundAxes:
         return prod(_count(loop) for loop in self.loops[1:])
 
     def split(self, place: int, *into: Loop) -> "BoundAxes":
-        """Returns the same axes with the loop at index `place` replaced by the loops `into`."""
+        """Returns a copy in which the loop at index `place` of `loops` is replaced by the loops `into`; the
+        axes stay as they are."""
         return replace(self, loops=(*self.loops[:place], *into, *self.loops[place + 1 :]))
 
     def __str__(self) -> str:
@@ -166,9 +167,9 @@ class Nest:
         return indices.product([*counts, indices.number(self.cluster)])
 
     def reordered(self, order: Sequence[int]) -> "Nest":
-        """Returns the nest with its axes in another order. `order` lists the axes by their present positions:
-        (1, 0) exchanges the first two. Blocks of the grid are then numbered in the new order, so that the
-        last axis on the grid changes most from block to block."""
+        """Returns a copy of the nest with its axes in another order. `order` lists the axes by their present
+        positions: (1, 0) exchanges the first two. Blocks of the grid are then numbered in the new order, so
+        that the last axis on the grid changes most from block to block."""
         return replace(self, bound=tuple(self.bound[place] for place in order))
 
     def _loops(self) -> Iterable[Loop]:

@@ -58,8 +58,8 @@ def same_shape(graph: Graph, left: Sequence[Index], right: Sequence[Index]) -> b
 
 
 def dimensions(graph: Graph, node: Node) -> list[int]:
-    """Returns the dimensions over which `node` (a sum, a mean or another reduction) reduces, sorted and
-    counted from the front. If the node gives none, these are all dimensions."""
+    """Returns the dimensions over which `node` (a sum, a mean or another reduction in `graph`) reduces,
+    sorted and counted from the front. If the node names none, these are all dimensions."""
     rank = len(shape_of(graph, node.arguments["self"]))
     given = node.arguments.get("dim")
     places = given if isinstance(given, tuple) else () if given is None else (given,)
@@ -67,7 +67,7 @@ def dimensions(graph: Graph, node: Node) -> list[int]:
 
 
 def literal(argument: Any) -> float | None:
-    """Returns the value of a numeric argument if it is a literal number, the same at all sizes; None
+    """Returns the value of a numeric argument if it is a literal number, which is equal at all sizes; None
     otherwise."""
     if argument is None or isinstance(argument, Reference):
         return None

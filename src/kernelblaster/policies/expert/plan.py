@@ -91,9 +91,9 @@ class Plan:
         return [kernel for kernel in self.kernels if buffer in kernel.reads]
 
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> "Plan":
-        """Returns the plan with `kernels` instead of its own kernels. Scratch buffers that none of them uses
-        are dropped. The result has no graph of operators (`graph` is None), since it belongs to the plan
-        before any change."""
+        """Returns the plan with `kernels` instead of its own kernels. Scratch buffers that none of these
+        kernels uses are dropped. The result has no graph of operators (`graph` is None), since the graph
+        describes only a plan that no technique has changed."""
         used = {name for kernel in kernels for name in (*kernel.reads, *kernel.writes)}
         kept = {n: b for n, b in self.buffers.items() if not b.scratch or n in used}
         return replace(self, kernels=kernels, buffers=kept, graph=None)

@@ -47,11 +47,12 @@ class _Rewrite(NamedTuple):
 
 
 class ExpertPolicy(ExpertLearning):
-    """Implements `Policy` without a language model. It applies only techniques whose instructions the GPU
-    `gpu` has or, if `emulated`, the PTX machine (an emulator) that stands for that GPU. If `gpu` is None, it
-    applies all techniques. Its own form of a candidate (`Attempt.form`) is a plan or, for a task that is a
-    CUDA source, that source. It remembers the candidates that it wrote for a task, because searches ask for
-    the same ones again."""
+    """The built-in policy, which writes candidates by fixed rules, without a language model (an
+    implementation of `Policy`). It applies only techniques whose instructions the GPU `gpu` has or, if
+    `emulated`, the PTX machine (an emulator) that stands for that GPU. If `gpu` is None, it applies all
+    techniques. For each candidate it keeps a form that it can change further (`Attempt.form`): a plan or, for
+    a task that is a CUDA source, that source. It remembers the candidates that it wrote for a task, because
+    searches ask for the same ones again."""
 
     def __init__(self, gpu: GpuSpec | None = None, emulated: bool = False) -> None:
         self._gpu = gpu
@@ -91,10 +92,11 @@ class ExpertPolicy(ExpertLearning):
         return Attempt(Candidate(source=emit(plan), origin="expert: initial"), plan)
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """Implements `Policy.targets`: returns the kernels of the candidate `attempt`, as its `profile` has
-        them, with their performance states, first the kernel that could save the largest part of the call's
-        time. Kernels that are not the candidate's own, such as copies by the driver, are left out.
-        `floor_bytes` is the least memory traffic of the task, in bytes."""
+        """Returns the candidate's kernels as targets of optimization, each with its share of the time and its
+        performance state, first the kernel that could save the largest part of the call's time. `attempt` is
+        the candidate, `profile` its profile. Kernels in the profile that are not the candidate's own, such as
+        copies by the driver, are left out. `floor_bytes` is the least memory traffic of the task, in
+        bytes."""
         families = {kernel.name: kernel.family for kernel in attempt.form.kernels}
         found = sorted(extract_states(profile, floor_bytes), key=possible_gain, reverse=True)
         named = [(source_name(kernel.kernel), kernel) for kernel in found]
@@ -112,9 +114,9 @@ class ExpertPolicy(ExpertLearning):
         return self._moves(attempt, technique, frozenset({target.kernel}))
 
     def whole(self, attempt: Attempt, technique: str) -> Iterator[Attempt]:
-        """Yields the candidates that one application of `technique` (or of a recipe) to `attempt` can give,
-        the most promising first. Unlike `moves`, which yields only candidates in which one given kernel has
-        changed, it yields all of them, whichever kernels have changed."""
+        """Yields the candidates that one application of `technique` (or of a recipe) to the candidate
+        `attempt` can give, whichever kernels it changes; the most promising first. In contrast, the method
+        `moves` yields only candidates in which one given kernel has changed."""
         return self._moves(attempt, technique, frozenset(kernel.name for kernel in attempt.form.kernels))
 
     def families(self, attempt: Attempt) -> list[str]:

@@ -43,9 +43,9 @@ Factors = tuple[Atom, ...]  # of a product, in the order in which they were writ
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """The canonical form of a symbolic index, a sum of products. `terms` are its products, each as
-    (coefficient, factors), in the order in which they were written. No two have the same factors, and no
-    coefficient is 0."""
+    """The canonical form of a symbolic index, a sum of products. `terms` are the products, each as
+    (coefficient, factors), in the order in which they were written. No two products have the same factors,
+    and no coefficient is 0."""
 
     terms: tuple[tuple[int, Factors], ...]
 
@@ -119,7 +119,8 @@ def _unordered(factors: Factors) -> Key:
 
 
 def polynomial(index: Index) -> Polynomial:
-    """Returns the canonical form of a symbolic index; it is computed once for each Index object."""
+    """Returns the canonical form of a symbolic index, in which it is a sum of products with whole
+    coefficients. It is computed once for each Index object."""
     known: Polynomial | None = index.__dict__.get("_polynomial")
     if known is None:
         known = _polynomial(index)

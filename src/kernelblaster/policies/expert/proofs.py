@@ -24,8 +24,9 @@ Extents = Mapping[str, Index]
 
 
 def equal(left: Index, right: Index) -> bool:
-    """True if `left` and `right` have the same canonical form; they then are equal for all values of their
-    variables. False says nothing."""
+    """True if the symbolic indices `left` and `right` are the same sum of products, however they are written
+    (have the same canonical form, see polynomial.py). They then are equal for all values of their variables.
+    If False, they may still be equal."""
     return left == right or polynomial(left) == polynomial(right)
 
 

@@ -30,11 +30,12 @@ PlanRewrite = Callable[[Kernel, Plan, GpuSpec], Plan | No]
 def everywhere(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[Rewrite], *, singly: bool = True
 ) -> Iterator[Plan]:
-    """Yields up to eight plans (MOST) in which kernels are changed by one of `rewrites`, for the GPU `gpu`.
-    Only kernels with a schedule (layout on the GPU) of one of `types` are tried. First comes one plan for
-    each rewrite, in which the rewrite has changed every kernel to which it applies. If `singly`, and if the
-    first rewrite applies to several kernels, plans follow in which it has changed only one of these: first
-    the kernel with the most elements."""
+    """Yields up to eight plans (MOST) in which kernels are changed by one of `rewrites`: functions (kernel,
+    plan, `gpu`) that return a changed kernel, or `No` if they do not apply to it. Only kernels with a
+    schedule (layout on the GPU) of one of `types` are tried. First comes one plan for each rewrite, in which
+    the rewrite has changed every kernel to which it applies. If `singly`, and if the first rewrite applies to
+    several kernels, plans follow in which it has changed only one of these: first the kernel with the most
+    elements."""
 
     def changed(rewrite: Rewrite) -> list[tuple[Kernel, Kernel]]:
         known = [kernel for kernel in plan.kernels if isinstance(kernel.schedule, types)]
@@ -56,9 +57,10 @@ def everywhere(
 def one_after_another(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[PlanRewrite]
 ) -> Iterator[Plan]:
-    """Yields one plan for each of `rewrites`, functions (kernel, plan, `gpu`) that return a whole plan,
-    because they replace one kernel by several. A rewrite is applied to every kernel with a schedule (layout
-    on the GPU) of one of `types`, one after another. If it applies to none, no plan is yielded for it."""
+    """Yields one plan for each of `rewrites`: functions (kernel, plan, `gpu`) that return a whole plan,
+    because they replace one kernel by several, or `No` if they do not apply. A rewrite is applied, in one
+    plan, to every kernel with a schedule (layout on the GPU) of one of `types`, one after another. If it
+    applies to none, no plan is yielded for it."""
     for rewrite in rewrites:
         changed = plan
         for kernel in plan.kernels:

@@ -106,8 +106,8 @@ class RowKernel:
 
 
 def as_rows(kernel: Kernel) -> Kernel:
-    """Returns a pointwise kernel described as rows: its last axis becomes the row, and the stores run over
-    it. A kernel with reductions is returned unchanged."""
+    """Returns `kernel` in the form in which row kernels are described. A pointwise kernel gets its last axis
+    as the row, over which its stores then run. A kernel with reductions is returned unchanged."""
     if kernel.stages:
         return kernel
     stores = tuple(replace(store, over=kernel.axes[-1:]) for store in kernel.stores)
@@ -139,9 +139,9 @@ def passes_with(kernel: Kernel, load: Load | Gather) -> int:
 
 
 def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
-    """Returns those vector loads of `access` that several passes of `kernel` over the row need, so that
-    keeping what they read saves traffic. With `clusters`, loads that are made only on one side of a boundary,
-    as in a concatenation, are left out."""
+    """Returns the vector loads of `access` whose elements several passes of `kernel` over the row need, so
+    that keeping them on the chip saves traffic. With `clusters`, loads that are made only on one side of a
+    boundary, as in a concatenation, are left out."""
     known = [load for load in access.reads if not clusters or load not in access.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 

@@ -39,10 +39,11 @@ ELEMENT = "element"  # the name by which a stage's body refers to the window's e
 
 @dataclass(frozen=True)
 class Slide:
-    """How windows lie along one dimension of the operand: element w of the window of result r is the
-    operand's element r * stride + w * step + offset. `result` is the loop over r, `tap` the loop over w, None
-    if windows have a single element along this dimension. The property `place` is a variable that can stand
-    for that index in expressions."""
+    """How windows lie along one dimension of the operand (the window of a result is the set of the operand's
+    elements from which it is computed). Element w of the window of result r is the operand's element r *
+    stride + w * step + offset. `result` is the loop over r, `tap` the loop over w, None if windows have a
+    single element along this dimension. The property `place` is a variable that can stand for that index in
+    expressions."""
 
     result: Axis
     tap: Axis | None
@@ -60,34 +61,38 @@ class Slide:
 
     @property
     def index(self) -> Index:
-        """The index of an element in the operand, as a symbolic index: r * stride + w * step + offset for
-        element w of the window of result r."""
+        """The index of an element in the operand, as a symbolic index in two loop variables: r * stride + w *
+        step + offset for element w of the window of result r."""
         tap = self.tap.index if self.tap else ZERO
         found = indices.add(_times(self.result.index, self.stride), _times(tap, self.step))
         return indices.add(found, indices.number(self.offset))
 
     @property
     def reach(self) -> int:
-        """How many elements the last element of a window lies behind its first."""
+        """How far the last element of a window lies behind its first along this dimension, in elements of the
+        operand."""
         return (self.taps - 1) * self.step
 
     def span(self, results: int) -> int:
-        """Returns how many elements of the operand the windows of `results` neighbouring results cover
-        together, from the first to the last one."""
+        """Returns how many elements of the operand lie under the windows of `results` neighbouring results
+        together, along this dimension: from the first element of the first window to the last element of the
+        last one."""
         return (results - 1) * self.stride + self.reach + 1
 
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """A reduction over sliding windows, described so that one thread can compute several neighbouring
+    """A reduction over sliding windows, such as a pooling: the window of a result is the set of the operand's
+    elements from which it is computed. It is described so that one thread can compute several neighbouring
     results. Windows slide along the dimensions `lines` and along `column`, the dimension that is contiguous
     in memory.
 
     An element of a window is `value` where all of `tests` hold, otherwise the number `outside` (as in
-    padding). `value` and `tests` are expressions in the variables `place` of the slides. `body` is the
-    expression that is summed (or combined otherwise) for each element; in it, Reduced(ELEMENT) stands for the
-    element. `vectors` are the loads in `value` that are contiguous along memory. They can be vectors if their
-    width divides all of `divisors`."""
+    padding). `value` and `tests` are expressions in the variables `place` of `lines` and `column` (see
+    `Slide`), which stand for the element's indices in the operand. `body` is the expression that is summed
+    (or combined otherwise) for each element; in it, Reduced(ELEMENT) stands for the element. `vectors` are
+    the loads in `value` that are contiguous along memory. They can be vectors if their width divides all of
+    `divisors`."""
 
     lines: tuple[Slide, ...]
     column: Slide
@@ -103,14 +108,16 @@ class SlidingWindows:
         return (*self.lines, self.column)
 
     def grain(self, plan: Plan) -> int:
-        """Returns how many elements of a window a thread can read at once: as many of the widest type among
-        `vectors` (the loads that can be vectors) as fit into 16 bytes."""
+        """Returns how many neighbouring elements a thread can read with one instruction, at most 16 bytes: 16
+        divided by the size in bytes of the widest element that one of `vectors` reads, such as 4 for
+        float32."""
         return VECTOR_BYTES // max(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in self.vectors)
 
 
 def sliding_windows(kernel: Kernel, plan: Plan) -> SlidingWindows | None:
-    """Describes `kernel`, a kernel of `plan`, as a reduction over sliding windows. None if it is something
-    else, or if its windows do not slide along contiguous memory."""
+    """Describes `kernel`, a kernel of `plan`, as a reduction over sliding windows, such as a pooling or a
+    depthwise convolution. None if it computes something else, or if its windows do not slide along the
+    dimension that is contiguous in memory."""
     axes = [axis for axis in kernel.axes if not axis.once]
     if len(kernel.stages) != 1 or kernel.stages[0].over or any(store.over for store in kernel.stores):
         return None

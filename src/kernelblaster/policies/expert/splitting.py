@@ -36,8 +36,8 @@ LONG = 1024  # parts up to which a warp combines them
 
 @dataclass(frozen=True)
 class Splitting:
-    """A reduction `kernel` of `plan` that is to be split: the first of its reduced loops is cut into parts of
-    `length` iterations, and each part is reduced on its own."""
+    """What is needed to split a reduction, the kernel `kernel` of `plan`: the first of its reduced loops is
+    cut into parts of `length` iterations, and each part is reduced on its own."""
 
     plan: Plan
     kernel: Kernel
@@ -59,8 +59,9 @@ class Splitting:
         return self.kernel.name.removesuffix("_kernel")
 
     def position(self) -> tuple[Index, ...]:
-        """Returns where the result of a part is stored in scratch memory, as an index for each dimension. The
-        number of the part is the last index; in a reduction across memory (down columns) the first."""
+        """Returns where the result of one part is stored in scratch memory, as a symbolic index for each
+        dimension. The last index is the number of the part; in a reduction across memory (down columns), the
+        first one is."""
         own = tuple(axis.index for axis in self.kernel.axes)
         return (self.parts.index, *own) if self.across else (*own, self.parts.index)
 
@@ -78,8 +79,8 @@ class Splitting:
 
 def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
     """Returns the plan in which the reduction `kernel` is replaced by kernels that reduce it in parts and
-    combine the results of the parts. A part has `length` iterations of the first reduced loop. `flat` is the
-    same kernel with as few loops as possible."""
+    combine the results of the parts. A part has `length` iterations of the first reduced loop. `flat` is
+    `kernel` after neighbouring loops that go through memory together were merged (see flatten.py)."""
     splitting = Splitting(plan, flat, indices.number(length))
     stages = list(flat.stages)
     for stage in flat.stages:
@@ -101,9 +102,9 @@ def _kind(stage: Stage) -> Kind:
 
 
 def companion(stage: Stage, known: Sequence[Stage]) -> Stage | None:
-    """Returns the further reduction that each part must compute beside `stage`, so that the results of the
-    parts can be combined (for a variance, the sum). If it is among the reductions `known`, it is returned
-    from there. None if nothing more is needed."""
+    """Returns the second reduction that each part must compute beside `stage` if that is split, because its
+    results alone are not enough to combine the parts (for a variance, the sum). If it is among the reductions
+    `known`, it is returned from there. None if nothing more is needed."""
     if stage.combine.companion is None:
         return None
     suffix, combine = stage.combine.companion

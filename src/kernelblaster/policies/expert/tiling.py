@@ -16,10 +16,11 @@ Choose = Callable[[Product, TiledProduct | None], TiledProduct | No]
 
 
 def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
-    """Returns the matrix product `kernel` with another tile, the one that `choose(product, tile)` returns.
-    `tile` is the present tile, None if the kernel is not tiled yet. Returns `No`, with the reason, if the
-    kernel is no matrix product or `choose` finds no tile. Sums of more than 8192 terms (LONG) are accumulated
-    in pieces of 1024 (FLUSH), for precision."""
+    """Returns the matrix product `kernel` with another tile (the part of the results that a block computes):
+    the tile that `choose(product, tile)` returns. That function gets the description of the product, and the
+    present tile, None if the kernel is not tiled yet. Returns `No`, with the reason, if the kernel is no
+    matrix product or `choose` finds no tile. Sums of more than 8192 terms (LONG) are accumulated in pieces of
+    1024 (FLUSH), for precision."""
     product = as_product(kernel, plan)
     if product is None:
         return No("it is no product of two matrices over one K axis")

@@ -110,12 +110,13 @@ def original(value: TracedValue) -> TracedValue:
 def trace_module(
     module: torch.nn.Module, inputs: Sequence[Any], names: Mapping[str, torch.Tensor]
 ) -> TracedModule:
-    """Records the core (aten) operators that a module runs on these inputs; none of them writes in place. The
-    inputs and the module's tensors are without content: fake tensors, or on the meta device. `names` has the
-    inputs, parameters and buffers by name; other tensors of the module (such as the count of batches in a
-    normalization) get names that begin with UNNAMED. LSTM, GRU and RNN of PyTorch are recorded as one
-    operator each. Raises UncoveredOperators for packed sequences, for in-place writes that cannot be
-    replaced, and if a tensor is used that is neither the module's nor made by an operator."""
+    """Records the core (aten) operators that a module runs on these inputs. An in-place write is recorded as
+    an operator that returns a new tensor. The inputs and the module's tensors are without content: fake
+    tensors, or on the meta device. `names` has the inputs, parameters and buffers by name; other tensors of
+    the module (such as the count of batches in a normalization) get names that begin with UNNAMED. LSTM, GRU
+    and RNN of PyTorch are recorded as one operator each. Raises UncoveredOperators for packed sequences, for
+    in-place writes that cannot be replaced, and if a tensor is used that is neither the module's nor made by
+    an operator."""
     try:
         return _traced(module, inputs, names, functional=False)
     except _Aliased:

@@ -23,10 +23,10 @@ class NotUniform(KernelBlasterError):
 
 
 class Unifier:
-    """Finds expressions of the task's sizes that equal a number seen in a trace in every workload. `sizes`
-    maps the name of each size to its value in each workload; `numbers` does the same for arguments of the
-    task that are plain numbers. Extents that were found once are remembered, and later ones may be expressed
-    by them."""
+    """Finds expressions of the task's sizes that equal, in every workload, a number seen in the traces of a
+    module. `sizes` maps the name of each size to its value in each workload; `numbers` does the same for
+    arguments of the task that are plain numbers. Extents that were found are remembered, and later ones may
+    be expressed by them."""
 
     def __init__(self, sizes: dict[str, Values], numbers: dict[str, tuple[float, ...]]) -> None:
         self._numbers = numbers
@@ -37,9 +37,10 @@ class Unifier:
 
     def whole(self, values: Values, likely: Index | None = None) -> Index:
         """Returns an expression of the task's sizes that has these `values`, one for each workload. If all
-        values are equal, it is a literal, or for values above 8 (LITERAL) a size with that value, if there is
-        one. Otherwise these are tried in order: a size that alone has these values; the expression `likely`;
-        another known extent; a formula. Raises NotUniform if none is found."""
+        values are equal, it is a literal, or for values above 8 (LITERAL) a size or an earlier extent with
+        that value, if there is one. Otherwise these are tried in order: a size that alone has these values;
+        the expression `likely`; an extent that was found before; a formula of known extents, such as (2 *
+        extent + 1) / 2 or a product. Raises NotUniform if none is found."""
         constant = len(set(values)) == 1
         if constant and values[0] <= LITERAL:
             return indices.number(values[0])

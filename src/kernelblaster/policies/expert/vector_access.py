@@ -37,7 +37,8 @@ class VectorAccess:
     """The loads (`reads`) and stores (`writes`) of a kernel that can be vectors along the axis `along`, each
     with the name of its vector in the emitted code. Vectors are aligned only if the vector width divides all
     of `divisors` (symbolic expressions of the sizes); code that uses vectors must test that (see `possible`
-    and `conditions`). A load in `guards` is only made where all its guards hold, on one side of a boundary.
+    and `conditions`). `guards` has the loads that are made only on one side of a boundary, as in a
+    concatenation: each with the conditions that must hold where it is made.
     """
 
     along: Axis
@@ -134,7 +135,7 @@ def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
 
 def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
     """Returns the names of the variables that occur in `expressions`, either as values or in the indices of
-    loads. Loads that are vector loads according to `found` are not considered."""
+    loads. The indices of loads that are made as vectors, according to `found`, are not considered."""
     names: set[str] = set()
     for expression in expressions:
         for part in walk(expression):

@@ -1,7 +1,7 @@
 """How many windows of a convolution or pooling fit in an operand, by PyTorch's own formulas.
 
-The extents in a few workloads would not be enough to find the formula: (x + 1) / 2 and x / 2, rounded down,
-are equal if all x are even.
+The formula cannot be found from the extents in a few workloads: (x + 1) / 2 and x / 2, rounded down, are
+equal if all x are even.
 """
 
 from collections.abc import Iterator, Mapping

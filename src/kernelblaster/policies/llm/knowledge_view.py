@@ -49,8 +49,9 @@ def _evidence(state: State) -> str:
 
 def helps(content: Content, state: str, architecture: str) -> str:
     """Returns an indented line with the three most promising techniques (HELPFUL) in the performance state
-    named `state`, each with its expected speedup on the GPU architecture (such as `sm_90a`) and its number of
-    attempts. Empty if the knowledge base has no technique for that state."""
+    named `state`, for a prompt: each with its expected speedup on the GPU `architecture` (such as `sm_90a`)
+    and its number of attempts. `content` is the knowledge base. Empty if that has no technique for the
+    state."""
     best = content.optimizations(state, architecture)[:HELPFUL]
     entries = content.entries.get(content.resolve(state), {})
     named = [
@@ -93,10 +94,11 @@ def _expected(scored: Scored) -> str:
 
 
 def amount(technique: str, mean: float) -> str:
-    """Returns as text how fast a technique is by evidence with the mean natural logarithm `mean`: its
-    speedup, such as "1.30x". For a recipe (several techniques in one step) it is the speed of the result as a
-    fraction of the roofline floor's, "0.81 of the floor's speed", since the knowledge base keeps that for
-    recipes."""
+    """Returns a technique's mean result with its unit, for a prompt. `mean` is the mean of the natural
+    logarithms of results, so exp(`mean`) is shown. For a single technique, results are speedups: "1.30x". For
+    a recipe (several techniques in one step), the knowledge base keeps instead how fast the candidate is
+    afterwards, as a fraction of the speed of the roofline floor (the least time that any implementation
+    needs): "0.81 of the floor's speed"."""
     return f"{exp(mean):.2f}" + (" of the floor's speed" if is_recipe(technique) else "x")
 
 

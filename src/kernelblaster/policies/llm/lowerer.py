@@ -48,10 +48,11 @@ def lower(scene: Scene, lowering: Lowering, described: dict[str, str]) -> Rewrit
 
 
 def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dict[str, str | list[Piece]]:
-    """Returns the contents of the prompt, made from `scene`, for the request `lowering`, which asks the model
-    to apply a technique: the text or the pieces of each section, by the section's name in the template. The
-    candidate's source is not among them. `described` maps techniques that the model itself proposed in this
-    run to their descriptions."""
+    """Returns what the prompt for the request `lowering` contains, which asks the model to apply a technique:
+    a mapping from the names of the template's sections to their texts (or lists of pieces, of which a long
+    prompt may leave out some). The section with the candidate's source is not among them. `scene` has the
+    task, the GPU and the history. `described` maps techniques that the model itself proposed in this run to
+    their descriptions."""
     target, around = lowering.target, scene.around(lowering.target.state)
     names = techniques_of(lowering.technique)
     words = [technique_words(around, name, scene, target.family, described.get(name, "")) for name in names]

@@ -40,8 +40,9 @@ def kernel_names(source: str) -> list[str]:
 
 
 def used_by(parts: Sequence[SourcePart], names: set[str]) -> set[str]:
-    """Returns `names` together with the names of all functions among the parts that they call, directly or
-    through others. Any mention of a function's name counts as a call."""
+    """Returns `names`, names of functions, together with the names of all functions that these call, directly
+    or through others, as far as they are defined in `parts` (the parts of one source). Any mention of a
+    function's name counts as a call."""
     bodies = {part.name: part.text for part in parts if part.name}
     used, waiting = set(names), list(names)
     while waiting:

@@ -46,12 +46,13 @@ class VectorTake:
 
 @dataclass(frozen=True)
 class PartResults:
-    """What is needed to combine the results of the parts of a split reduction. A first kernel has written a
-    result for each part to memory; a second one reads them. `name` is the reduction's name, and `own` loads
-    the result of one part. `beside` is (name, load) of what each part computed in addition (see
-    `Combine.companion`); None if nothing. `members` is the number of elements of one part, `whole` that of
-    all parts together. `chosen(stage)` is for a reduction `stage` whose result is the number of a part: it
-    loads the result of that part."""
+    """What is needed to combine the results of a split reduction: one whose elements were cut into parts, so
+    that a first kernel has computed a result for each part and stored it in memory, and a second kernel
+    combines these results. `name` is the reduction's name, and `own` loads the result of a part. `beside` is
+    (name, load) of a second result that each part has stored (see `Combine.companion`); None if there is
+    none. `members` is the number of elements of a part, `whole` that of all parts together. The function
+    `chosen` picks one part's result: `chosen(stage)` loads the result of the part whose number the reduction
+    named `stage` has found."""
 
     name: str
     own: Load
@@ -84,10 +85,11 @@ class Combine:
 
     @property
     def companion(self) -> "tuple[str, Combine] | None":
-        """Returns the second reduction that each part of a split reduction must compute over the same
-        elements, because the results of this one alone are not enough to combine the parts. It is given as
-        (suffix, combine): its name is this reduction's name with the suffix added. For a variance it is the
-        sum. None when nothing more is needed."""
+        """A second reduction that is needed if this one is split, that is if its elements are cut into parts
+        that are reduced separately: each part must then compute both, because the results of this reduction
+        alone are not enough to combine the parts. Given as (suffix, combine): the name of the second
+        reduction is this one's with the suffix added. For a variance it is the sum. None if nothing more is
+        needed."""
         return None
 
     def result_kind(self, body: Kind) -> Kind:
@@ -115,8 +117,8 @@ class Combine:
         raise NotImplementedError
 
     def single(self, running: Running, value: Term) -> Term:
-        """Returns the C++ value of an accumulator, as `running` describes it, to which only the element
-        `value` was added."""
+        """Returns the C++ expression for an accumulator that has taken exactly one element, `value`.
+        `running` describes the accumulator."""
         return cast(self.type(running), value)
 
     def take_vector(self, running: Running, width: str) -> VectorTake:
@@ -132,13 +134,16 @@ class Combine:
         return None
 
     def result(self, running: Running, of: Term) -> Declaration:
-        """Returns the C++ statement that declares a constant with the reduction's result. The constant is
-        named `running.stage`; its value is computed from `of`, the final value of the accumulator."""
+        """Returns the C++ statement that declares a constant with the reduction's result, computed from `of`,
+        the final value of the accumulator that `running` describes. The constant has the reduction's name,
+        `running.stage`."""
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Returns how the result of a split reduction is computed from the results of its parts, which
-        `parts` describes. It is a pair: ([(name, combine, element), ...], final). The list has further
-        reductions over the parts, each of which combines `element` by `combine`. `final` is the expression of
-        the result; in it, Reduced(name) stands for the result of a reduction in the list."""
+        """Returns how to combine the results of a split reduction: its elements were cut into parts, and a
+        first kernel has computed a result for each part. `parts` has the expressions that load those results.
+        Returned is ([(name, combine, element), ...], final). Each entry of the list is a further reduction,
+        called `name`, which goes over all parts and combines the expression `element` of each by `combine`.
+        `final` is the expression of the whole result; in it, Reduced(name) stands for the result of such a
+        reduction. By default, the parts' results are combined by this same operation."""
         return [(parts.name, self, parts.own)], Reduced(parts.name, self.result_kind(parts.own.kind))

@@ -88,9 +88,12 @@ class Moments(Combine):
         return const(running.element, running.stage, NAN_MAX(left, LiteralTerm("0.0")))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Implements `Combine.of_parts` for sums of squared differences, by Chan's formula. The result is a
-        sum over the `parts`: the squared differences within a part, plus the part's number of elements times
-        the squared difference of the part's mean from the overall mean."""
+        """Returns how to compute the sum of squared differences from the mean if the reduction was split: its
+        elements were cut into parts, and a first kernel has stored that sum for each part, about the part's
+        own mean, and the plain sum of its elements. By Chan's formula, the result is a sum over the parts:
+        the part's stored sum of squares, plus its number of elements times the squared difference of its mean
+        from the overall mean. `parts` has the expressions that load what was stored. The form of the result
+        is that of `Combine.of_parts`: (list of reductions over the parts, final expression)."""
         assert parts.beside is not None
         name, sums = parts.beside
         mean = operation("div", Reduced(name, "real"), parts.whole)

@@ -64,8 +64,12 @@ class OnlineSoftmax(Combine):
         return const(running.element, running.stage, of.field("sum"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Implements `Combine.of_parts`: the result is the sum over the `parts` of a part's result times
-        exp(the part's largest element - the largest of all elements)."""
+        """Returns how to compute the sum of exp(element - largest element) if the reduction was split: its
+        elements were cut into parts, and a first kernel has stored for each part its largest element, and the
+        sum with that one in place of the largest of all. The result is a sum over the parts: the part's
+        stored sum times exp(its largest element - the largest of all). `parts` has the expressions that load
+        what was stored. The form of the result is that of `Combine.of_parts`: (list of reductions over the
+        parts, final expression)."""
         assert parts.beside is not None
         name, largest = parts.beside
         scale = operation("exp", operation("sub", largest, Reduced(name, "real")))

@@ -108,8 +108,12 @@ class PlaceOf(Combine):
         return const(INT64, running.stage, of.field("place"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Implements `Combine.of_parts`. One further reduction over the parts finds the number of the part
-        with the best value; the final expression reads the index that this part has stored."""
+        """Returns how to find the index of the best element if the reduction was split: its elements were cut
+        into parts, and a first kernel has stored for each part its best value and the index of that. One
+        further reduction goes over the parts' best values and finds the number of the part that has the best
+        of all; the final expression loads the index that this part has stored. `parts` has the expressions
+        that load what was stored. The form of the result is that of `Combine.of_parts`: (list of reductions,
+        final expression)."""
         assert parts.beside is not None
         winner = f"{parts.name}_part"
         return [(winner, self, parts.beside[1])], parts.chosen(winner)

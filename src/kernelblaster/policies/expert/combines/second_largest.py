@@ -74,8 +74,12 @@ class SecondLargest(Combine):
         return const(running.element, running.stage, of.field("second"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Implements `Combine.of_parts`: the result is the larger one of two values, the second largest among
-        the largest elements of the `parts`, and the largest among their second largest elements."""
+        """Returns how to find the second largest element if the reduction was split: its elements were cut
+        into parts, and a first kernel has stored for each part its largest and its second largest element.
+        The result is the larger one of two values: the second largest among the stored largest elements, and
+        the largest among the stored second largest ones. `parts` has the expressions that load what was
+        stored. The form of the result is that of `Combine.of_parts`: (list of reductions over the parts,
+        final expression)."""
         assert parts.beside is not None
         runner_up = f"{parts.name}_of_largest"
         stages: list[PartStage] = [(parts.name, MAX, parts.own), (runner_up, self, parts.beside[1])]

@@ -36,9 +36,8 @@ def header(name: str) -> Header:
 
 
 def in_order(needed: Iterable[Header]) -> list[Header]:
-    """Returns the `needed` headers and all headers that they include, directly or indirectly. Each header
-    comes after those that it includes. If several headers have the same name, only the first of them is
-    returned."""
+    """Returns the `needed` headers and all headers that they include, directly or indirectly. A header comes
+    after all that it includes. If several headers have the same name, only the first is returned."""
     includes: dict[str, dict[Header, None]] = {}
     waiting = list(needed)
     first = list(waiting)

@@ -61,7 +61,7 @@ class Accumulator:
     def given(self, stage: Stage) -> Term | None:
         """Returns the field of this C++ variable that already has the result of another reduction, `stage`,
         which then needs no variable of its own. Online softmax, for example, also keeps the maximum. None if
-        there is no such field, or if the two reduce different elements."""
+        there is no such field, or if the two reductions go over different elements."""
         part = self.stage.combine.given(stage.combine) if stage.body == self.stage.body else None
         return self.name.field(part) if part is not None else None
 

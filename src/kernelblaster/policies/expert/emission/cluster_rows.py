@@ -178,8 +178,8 @@ def over_registers(
     """Returns the C++ loop that executes the statement `take` for each vector that a thread has in registers.
     `start` is the number of the thread's first vector, of the C++ type `number`. Bounds checks are left out
     if every thread has all of its vectors. `following` maps names of tensors to addresses in the next row,
-    and is empty if there is no next row. Once a vector of such a tensor has been used, the vector at that
-    address is read into the same registers."""
+    and is empty if there is no next row. Once a vector of a tensor in `following` has been used, the vector
+    at that address is read into the same registers."""
     held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
     taken = [take, *held]
     sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))
@@ -190,9 +190,9 @@ def over_shared(
     number: CudaType, before: Term | None, take: Statement, following: Mapping[str, Term]
 ) -> list[Statement]:
     """Returns the C++ loops that execute the statement `take` for each vector that a thread has in shared
-    memory. Vectors are taken in batches. `before` is how many vectors of the block's slice come before the
-    first of these, because they are in registers; None if there are none. `number` is the C++ type of vector
-    numbers.
+    memory. Vectors are taken in batches. `before` is how many vectors of the block's slice of the row come
+    before its first vector in shared memory, because they are in registers; None if there are none. `number`
+    is the C++ type of vector numbers.
 
     `following` maps names of tensors to addresses in the next row. It is empty if there is no next row: each
     batch is then taken as soon as its asynchronous copies have arrived. Otherwise the loops do not wait for
@@ -243,9 +243,9 @@ def _places(packs: Mapping[str, Resident]) -> list[Statement]:
 
 def combine(slots: Mapping[int, Accumulator]) -> list[Statement]:
     """Returns C++ statements that combine the accumulators of all blocks of the cluster, with a single
-    cluster barrier. Afterwards the accumulators of every thread hold the total of the whole cluster. `slots`
-    maps numbers of places in shared memory to the accumulators that are exchanged through them, a place for
-    each."""
+    cluster barrier. Afterwards the accumulators of every thread hold the total of the whole cluster. Blocks
+    exchange accumulators through numbered places in shared memory: `slots` maps the number of a place to the
+    accumulator that is exchanged through it."""
     tell = [Do(tell_cluster.of(THREADS, BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     hear = [Do(hear_cluster.of(BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     return [*tell, Do(meet_cluster()), *hear]

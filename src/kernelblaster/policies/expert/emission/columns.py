@@ -69,8 +69,8 @@ WARPS, WIDTH, INSIDE, ROW, TURN = local("WARPS", "WIDTH", "inside", "row", "turn
 class ColumnWriter:
     """Writes a reduction across memory (down the rows of a matrix, one result for each column) as CUDA.
     `kernel` is that reduction within `plan`, and `schedule` its layout on the GPU. `access` tells which loads
-    and stores can be vectors, `values` writes its expressions as C++, and `found` are the accumulators of its
-    reductions."""
+    and stores can be vectors, and `values` writes the kernel's expressions as C++. `found` has, for each
+    reduction of the kernel, the C++ variable in which its result is accumulated."""
 
     kernel: Kernel
     plan: Plan

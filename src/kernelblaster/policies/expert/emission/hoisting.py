@@ -22,10 +22,10 @@ from kernelblaster.policies.expert.expression import (
 def hoisted(
     expressions: Sequence[Expression], moving: set[str], values: Values, prefix: str
 ) -> tuple[list[Statement], list[Expression]]:
-    """Finds subexpressions that do not depend on the loop variables `moving`, so that they can be computed
-    before the loop. Returns (C++ statements that declare a constant for each such subexpression, to be put in
-    front of the loop; the `expressions` with these constants in place of the subexpressions). Names of the
-    constants begin with `prefix`; `values` writes expressions as C++."""
+    """Finds subexpressions of `expressions` that do not depend on the loop variables `moving`, so that they
+    can be computed once, before the loop. Returns two lists: C++ statements, to be put in front of the loop,
+    that declare a constant for each such subexpression; and the expressions with these constants in place of
+    the subexpressions. Names of the constants begin with `prefix`; `values` writes expressions as C++."""
     found = dict.fromkeys(part for expression in expressions for part in _invariant(expression, moving))
     names = {part: Reduced(f"{prefix}_fixed{place}", part.kind) for place, part in enumerate(found)}
     declared: list[Statement] = [

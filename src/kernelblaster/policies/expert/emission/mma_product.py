@@ -88,9 +88,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 class TensorKernel:
-    """Writes the parts of `kernel` (a kernel of `plan`), a matrix product on tensor cores, that are the same
-    for `mma` and `wgmma` instructions. The operands are packed: each element is stored as one or several
-    half-precision numbers, in the order in which tiles are read."""
+    """Writes, as C++, what matrix products on tensor cores have in common, whether they use `mma` or `wgmma`
+    instructions. `kernel` is such a product, a kernel of `plan`. Its operands are packed: each element is
+    stored as one or several half-precision numbers, in the order in which tiles are read."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         tile, product = kernel.schedule, as_product(kernel, plan)
@@ -148,8 +148,8 @@ class TensorKernel:
         ]
 
     def _piece(self) -> list[Statement]:
-        """Where the K axis is cut into pieces (split-K), of which each block has one: statements that compute
-        the first tile and the number of tiles of this block's piece. None where it is not cut."""
+        """If the K axis is cut into pieces (split-K), of which each block has one: statements that compute
+        the first tile and the number of tiles of this block's piece. Empty if it is not cut."""
         if self.product.part is None:
             return []
         cut = self.product.k_axis.part
@@ -162,9 +162,9 @@ class TensorKernel:
         ]
 
     def tile_range(self) -> tuple[Term, Term]:
-        """Returns two C++ expressions: (the number of tiles along the whole K axis, the number of those that
-        this block multiplies). The second is smaller if the K axis is cut into pieces (split-K), since a
-        block then has one piece."""
+        """Returns two C++ expressions: (the number of tiles along the whole K axis, the number of tiles along
+        it that this block multiplies). The second is smaller if the K axis is cut into pieces (split-K),
+        since a block then has only one piece."""
         return cast(INT, TILES), cast(INT, Local("tile_count") if self.product.part else TILES)
 
     def operand_starts(self) -> tuple[Term, Term]:

@@ -67,9 +67,9 @@ REST = Local("REST")
 
 
 def pack_range(rows: RowWriter) -> list[Statement]:
-    """Returns C++ statements that declare `begin` and `packs`: the threads that share a row process its
-    vectors numbered from `begin` to below `packs`. `begin` is left out if it is 0, that is unless the row is
-    cut into parts or shared by the blocks of a cluster."""
+    """Returns C++ statements for the kernel `rows` that declare `begin` and `packs`: the threads that share a
+    row process its vectors numbered from `begin` to below `packs`. `begin` is left out if it is 0, that is
+    unless the row is cut into parts or shared by the blocks of a cluster."""
     outer, *rest = rows.kernel.reduced
     step = indices.product(axis.extent for axis in rest)
     end = rows.index(indices.multiply(outer.end, step))
@@ -92,9 +92,9 @@ def _start(rows: RowWriter) -> Term:
 
 
 def position(rows: RowWriter, names: set[str]) -> list[Statement]:
-    """Returns C++ statements that find where a vector lies in its row. The vector's number is in the C++
-    variable `at`. The statements declare those of the loop variables along the row that are in `names`, and
-    set them to the position of the vector's first element."""
+    """Returns C++ statements for the kernel `rows` that find where a vector lies in its row. The vector's
+    number is in the C++ variable `at`. The statements declare those loop variables along the row whose names
+    are in `names`, and set them to the position of the vector's first element."""
     *outer, inner = rows.kernel.reduced
     if not outer:
         first = cast(INT64, AT) * WIDTH
@@ -115,9 +115,9 @@ def position(rows: RowWriter, names: set[str]) -> list[Statement]:
 
 
 def divides(rows: RowWriter) -> bool:
-    """True if the emitted code uses a `Divider`, a C++ object that divides 32-bit numbers by a fixed number
-    without a division instruction. It does if the row has two axes and the numbers of its elements fit in 32
-    bits: these numbers are then divided by the extent of the inner axis."""
+    """True if the code emitted for the kernel `rows` uses a `Divider`, a C++ object that divides 32-bit
+    numbers by a fixed number without a division instruction. It does if the row has two axes and the numbers
+    of its elements fit in 32 bits: these numbers are then divided by the extent of the inner axis."""
     return len(rows.kernel.reduced) == 2 and rows.narrow
 
 
@@ -132,10 +132,10 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 
 
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
-    """Rewrites the indices of `moved`, a load or store of a vector, so that as few loop variables as possible
-    occur in its address. Returns (the rewritten load or store, the names of the loop variables that its
-    indices use). If the tensor is contiguous along the whole row, the indices use one variable only, called
-    RUNNING: the number of the element within the row."""
+    """Rewrites the indices of `moved`, a load or store of a vector in the kernel `rows`, so that as few loop
+    variables as possible occur in its address. Returns (the rewritten load or store, the names of the loop
+    variables that its indices use). If the tensor is contiguous along the whole row, the indices use one
+    variable only, called RUNNING: the number of the element within the row."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
     values = rows.straight(address)
     if values and not isinstance(moved, Gather) and moved not in rows.access.guards:
@@ -146,9 +146,9 @@ def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
 
 
 def axes(rows: RowWriter, names: set[str] | None = None) -> list[Statement]:
-    """Returns C++ statements that compute the variables of the kernel's axes (its loops over rows) from the
-    number of the row: all of them if `names` is None, else only those in `names`. Empty when there is a
-    single axis, because its variable is the number of the row."""
+    """Returns C++ statements for the kernel `rows` that compute the variables of its axes (its loops over
+    rows) from the number of the row: all of them if `names` is None, else only those in `names`. Empty if
+    there is a single axis, because its variable is the number of the row."""
     kind, name = rows.row
     found = rows.kernel.axes
     if len(found) == 1:
@@ -162,10 +162,10 @@ def _takes_at(rows: RowWriter) -> LambdaParameter:
 
 
 def places(rows: RowWriter) -> list[Statement]:
-    """Returns the C++ declarations of a lambda `place_<name>` for each tensor that a cluster keeps in
-    registers and shared memory; empty without a cluster. The lambda returns the address of a vector in global
-    memory. Its argument is the vector's number; in a persistent cluster, which has several rows, it has two
-    arguments: the number of the row, then that of the vector."""
+    """Returns the C++ declarations of a lambda `place_<name>` for each tensor of the kernel `rows` that a
+    thread-block cluster keeps in registers and shared memory; empty without a cluster. The lambda returns the
+    address of a vector in global memory. Its argument is the vector's number; in a persistent cluster, which
+    has several rows, it has two arguments: the number of the row, then that of the vector."""
     found: list[Statement] = []
     row = (LambdaParameter(*rows.row),) if rows.persistent else ()
     for load, name in rows.kept.items() if rows.cluster > 1 else ():
@@ -185,10 +185,11 @@ def _place(rows: RowWriter, name: str, row: Term | None = None) -> Term:
 
 
 def readers(rows: RowWriter) -> list[Statement]:
-    """Returns the C++ declarations of a lambda `read_<name>` for each tensor that is read in vectors. The
-    lambda takes the number of a vector and returns the vector. A load may be needed only on one side of a
-    boundary, as in a concatenation; for a vector on the other side, the lambda returns zeros. If rows are
-    unaligned, there also is a lambda `one_<name>` that reads a single element."""
+    """Returns the C++ declarations of a lambda `read_<name>` for each tensor that the kernel `rows` reads in
+    vectors. The lambda takes the number of a vector and returns the vector. A load may be needed only on one
+    side of a boundary, as in a concatenation; for a vector on the other side, the lambda returns zeros. If
+    rows do not begin at aligned addresses, there also is a lambda `one_<name>` that reads a single
+    element."""
     found: list[Statement] = []
     streaming = rows.schedule.streaming
     for load, name in rows.access.reads.items():
@@ -218,10 +219,10 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 
 
 def keeping(rows: RowWriter) -> list[Statement]:
-    """Returns C++ statements that load those vectors which more than one pass over the row reads, into
-    registers or, if the blocks of a cluster share the row, into registers and shared memory. Empty if the
-    kernel's schedule (layout on the GPU) keeps no vectors. With a cluster it is never empty, since its blocks
-    must wait for each other."""
+    """Returns C++ statements for the kernel `rows` that load the vectors which more than one pass over the
+    row needs: into registers or, if the blocks of a cluster share the row, into registers and shared memory.
+    Empty if the kernel's schedule (layout on the GPU) keeps no vectors. With a cluster it is never empty,
+    since its blocks must wait for each other."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
@@ -278,10 +279,10 @@ def _kept_packs(
 
 
 def each(rows: RowWriter, *, last: bool = False) -> Statement:
-    """Returns the C++ declaration of a lambda, named `each`, that loops over the vectors of the row. It takes
-    a function and calls it for every vector that this thread processes. With `last`, the lambda is named
-    `last`, and also starts to load the vectors of the next row; it is for a persistent cluster's last pass
-    over a row."""
+    """Returns the C++ declaration of a lambda, named `each`, that loops over the vectors of a row of the
+    kernel `rows`. It takes a function and calls it for every vector that this thread processes. With `last`,
+    the lambda is named `last`, and also starts to load the vectors of the next row; it is for a persistent
+    cluster's last pass over a row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
     at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT

@@ -21,7 +21,8 @@ from kernelblaster.policies.expert.vector_access import fits
 @dataclass(frozen=True)
 class RowWriter(RowKernel):
     """A kernel described as rows, with what is needed to write it as CUDA: `schedule` is its layout on the
-    GPU, `values` writes its expressions as C++, and `found` are the accumulators of its reductions."""
+    GPU, and `values` writes its expressions as C++. `found` has, for each reduction of the kernel, the C++
+    variable in which its result is accumulated."""
 
     schedule: Rows
     values: VectorValues

@@ -125,7 +125,8 @@ class RowScan:
     """Writes a scan along memory (such as a cumulative sum of each row), one chunk of a row after another. In
     a chunk each lane has `VECTORS` vectors, a constant of the emitted code; neighbouring lanes of a warp have
     neighbouring vectors. `rows` describes the kernel, `schedule` its layout on the GPU; `values` writes its
-    expressions as C++, and `found` are the accumulators of its scans."""
+    expressions as C++. `found` has, for each scan of the kernel, the C++ variable in which its result so far
+    is accumulated."""
 
     rows: RowKernel
     schedule: ScanRows

@@ -64,10 +64,10 @@ TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT6
 
 @dataclass(frozen=True)
 class TileLoads:
-    """Writes the code that loads one operand (`operand`) of a matrix product in `plan`, tile by tile. `name`
-    is "left" or "right", `line` is "row" for the left operand and "column" for the right one. A tile of the
-    operand has `block` such rows or columns, with `tile.block_k` elements each along the K axis `k_axis`;
-    `tile` is the layout of the whole product."""
+    """Writes the code that loads one operand (`operand`) of a matrix product in `plan` into shared memory,
+    tile by tile. `name` is "left" or "right". A tile has `block` rows of the left operand, or `block` columns
+    of the right one, with `tile.block_k` elements each along the K axis `k_axis`. `line` is the word for
+    these in the emitted code: "row" or "column". `tile` is the layout of the whole product."""
 
     name: str
     line: str
@@ -79,8 +79,9 @@ class TileLoads:
 
     @property
     def pad(self) -> int:
-        """The padding of the operand's tile in shared memory: how many unused elements follow each of its
-        `tile.block_k` lines, so that stores to several lines at once have no bank conflicts."""
+        """How many unused elements follow each line of the operand's tile in shared memory, so that stores to
+        several lines at once have no bank conflicts. A line has the elements with the same index k, one for
+        each row (left operand) or column (right operand) of the tile."""
         return 1 if self.tile.thread_m == 1 else LINE_PADDING
 
     @property

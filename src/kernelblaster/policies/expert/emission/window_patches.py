@@ -1,5 +1,6 @@
 """Emits reductions over sliding windows (poolings, depthwise convolutions) in which each thread computes a
-patch of neighbouring results.
+patch: several neighbouring results. The window of a result is the set of elements of the operand from which
+it is computed.
 
 The thread loops over the lines of the operand (contiguous elements) that lie under the windows of its patch.
 It reads each line once, as aligned vectors, and adds an element to all results of the patch in whose windows
@@ -83,9 +84,10 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class WindowKernel:
-    """Writes one kernel on sliding windows (`kernel`, of `plan`) as C++ statements; each method writes one
-    part of it. `windows` describes the reduction, and `schedule` says how large the patch of results is that
-    a thread computes."""
+    """Writes one kernel on sliding windows (a pooling or depthwise convolution) as C++ statements; each
+    method writes a section of it. `kernel` is that kernel, a kernel of `plan`. `windows` says which elements
+    each result is computed from. `schedule` says how many neighbouring results (a patch) each thread
+    computes."""
 
     kernel: Kernel
     plan: Plan
@@ -99,23 +101,24 @@ class WindowKernel:
 
     @cached_property
     def access(self) -> VectorAccess:
-        """Those of the loads and stores after the kernel's reduction that can be vectors: they are contiguous
-        in memory along the last axis of the results. Loads within the windows are not among them."""
+        """Which of the kernel's loads and stores after its reduction can be vectors: those that are
+        contiguous in memory along the last axis of the results. Loads during the reduction, of the elements
+        in the windows, are not among them."""
         stores = replace(self.kernel, stages=())
         return vector_access(stores, self.plan, self.windows.column.result)
 
     @cached_property
     def values(self) -> VectorValues:
-        """The object that writes C++ expressions for the values that the kernel stores after its reduction.
-        In these expressions, an element that belongs to a vector is taken from the variable into which the
-        vector was read."""
+        """The translator from the plan's expressions to C++ for what the kernel stores after its reduction.
+        An element that belongs to a vector (see `access`) is taken from the variable into which the vector
+        was read."""
         return vector_values(values_of(self.plan), self.access)
 
     @cached_property
     def reading(self) -> VectorValues:
-        """The translator from the plan's expressions to C++ for what is computed in the windows. An element
-        of an input becomes a component of the variable into which its vector was read; other code declares
-        these variables."""
+        """The translator from the plan's expressions to C++ for the elements of the windows, which the
+        reduction combines. An element of an input becomes a component of a vector variable, named after the
+        input; `_read_line` emits the declaration of that variable."""
         names: dict[Load | Gather, str] = {
             load: f"{load.buffer}{place or ''}" for place, load in enumerate(self.windows.vectors)
         }
@@ -124,8 +127,10 @@ class WindowKernel:
 
     @property
     def several(self) -> list[tuple[Slide, int]]:
-        """The dimensions along which a patch has more than one result, each with the number of its results
-        along that dimension. The dimension that is contiguous in memory is not among them."""
+        """The dimensions along which a patch (the neighbouring results that one thread computes) has more
+        than one result, as (dimension, number of results along it). The dimension is described by how windows
+        lie along it. The dimension that is contiguous in memory is left out, whatever the number. Empty if
+        patches extend along memory only."""
         return [pair for pair in self._patch if pair[1] > 1]
 
     @property

@@ -15,10 +15,11 @@ RANKS = (("largest", MAX), ("second", SECOND_LARGEST))
 
 @lowers("topk.default")
 def largest(builder: Builder, node: Node) -> None:
-    """Adds one kernel to `builder` that computes the largest element, or with k = 2 the two largest, each
-    into a buffer of its own; the operator's result is a view of these buffers. Raises UncoveredOperators if k
-    is neither 1 nor 2, for the smallest elements and for truth values. Raises it also if the elements'
-    indices are used, because PyTorch does not define which of several equal elements it returns."""
+    """Adds one kernel to `builder` for the `topk` operator `node`: it computes the largest element, or with k
+    = 2 the two largest, each into a buffer of its own; the operator's result is a view of these buffers.
+    Raises UncoveredOperators if k is neither 1 nor 2, if the smallest elements are asked for, and for truth
+    values. Raises it also if the elements' indices are used, because PyTorch does not define which of several
+    equal elements it returns."""
     _check(builder, node)
     value, dtype = builder.value(node.arguments["self"]), node.results[0].dtype
     place = node.arguments["dim"].value % max(value.rank, 1)

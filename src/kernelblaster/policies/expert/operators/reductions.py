@@ -137,9 +137,10 @@ def extreme_with_place(builder: Builder, node: Node) -> None:
 
 
 def moments(element: Expression, found: Loops, correction: Expression) -> tuple[list[Stage], Expression]:
-    """Returns the variance of `element` over the loops `found`, as (two stages, the expression of the
-    variance). The stages are the sum, and the sum of squared differences from the mean; the variance is the
-    latter divided by the number of elements minus `correction`."""
+    """Returns the variance of `element` over the loops `found`, as a pair: (list of stages, the expression of
+    the variance). There are two stages, which the kernel must have: the sum, and the sum of squared
+    differences from the mean. The variance is the second sum divided by the number of elements minus
+    `correction`."""
     count, reduced = found.count, found.reduced
     middle = divided(Reduced("total", "real"), count)
     away = operation("sub", element, middle)

@@ -303,7 +303,8 @@ def pad(builder: Builder, node: Node) -> None:
 
 
 def inside(index: Index, extent: Index) -> list[Expression]:
-    """Returns two tests, as expressions: that `index` is at least 0, and that it is below `extent`."""
+    """Returns two tests, as expressions of the plan: that the symbolic `index` is at least 0, and that it is
+    below `extent`."""
     place = Counted(index)
     low = operation("ge", place, Counted(ZERO), kind="truth")
     return [low, operation("lt", place, Counted(extent), kind="truth")]

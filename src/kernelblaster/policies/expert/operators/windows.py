@@ -1,5 +1,6 @@
-"""Windows that slide over a tensor, for convolutions and poolings: where the elements of a window are, and
-the kernels that reduce windows.
+"""Windows that slide over a tensor, for convolutions and poolings. A window is the set of elements of the
+operand (the tensor that is read) from which one result is computed. This module says where the elements of a
+window are, and adds the kernels that reduce windows.
 
 Padding is never in memory. Where a window reaches out of the tensor, conditions keep elements from being
 read.
@@ -44,9 +45,11 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Window:
-    """The elements of one result's window along one dimension. `axis` is the loop over them; `place` is the
-    index of an element in the operand, `tap` the index of the filter's element that belongs to it. An element
-    exists only where all tests in `in_operand` and `in_filter` hold."""
+    """The window of one result along one dimension: which elements of the operand (the tensor that is read)
+    the result is computed from. The loop `axis` runs over the window. In an iteration, `place` is the index
+    of the element in the operand, and `tap` the index of the filter's element that belongs to it; both are
+    symbolic, in the loop's variable. An iteration counts only where all tests in `in_operand` and `in_filter`
+    hold; elsewhere there is no such element, as in the padding."""
 
     axis: Axis
     place: Index
@@ -56,8 +59,12 @@ class Window:
 
 
 def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
-    """Returns the window of the result with the index `result` along one dimension; `sliding` says how
-    windows lie along that dimension. `axis` is the name of the loop over the window's elements."""
+    """Returns the window of one result along one dimension, as of a convolution or pooling: the elements of
+    the operand (the tensor that is read) from which the result is computed. `result` is the symbolic index of
+    the result along this dimension. `sliding` says how windows lie along it. The loop over the window's
+    elements gets the name `axis`; its iteration w reads the operand at index result * stride - padding + w *
+    step. Where that can lie outside of the operand, the returned window has tests for it. `builder`, which
+    knows all workloads, tells whether there is padding at all."""
     loop = Axis(axis, sliding.taps)
     tap = indices.multiply(loop.index, sliding.step)
     start = indices.multiply(result, sliding.stride)
@@ -69,11 +76,13 @@ def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Wind
 
 
 def transposed_window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
-    """Returns the elements of the operand that contribute, along one dimension, to the result at index
-    `result` of a transposed convolution. With the numbers in `sliding`, the operand's element p contributes
-    to it by the filter's element t if p * stride - padding + t * step = `result`. `axis` is the name of the
-    loop over the contributions. If the convolution has a stride and its filter is not dilated, only every
-    stride-th element of the filter contributes, and the loop visits only these."""
+    """Returns the window of one result of a transposed convolution along one dimension: the elements of the
+    operand (the tensor that is read) that contribute to it. `result` is the symbolic index of the result
+    along this dimension. With the numbers in `sliding`, the operand's element p contributes, multiplied by
+    the filter's element t, if p * stride - padding + t * step = `result`. The loop over the contributions
+    gets the name `axis`. If the convolution has a stride and its filter is not dilated, only every stride-th
+    element of the filter contributes, and the loop visits only these. `builder`, which knows all workloads,
+    tells whether that is so."""
     moved = indices.add(result, sliding.padding)
     strided = not builder.same(sliding.stride, ONE)
     if strided and builder.same(sliding.step, ONE):
@@ -94,9 +103,11 @@ def transposed_window(builder: Builder, axis: str, result: Index, sliding: Slidi
 
 
 def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, results: Index) -> Window:
-    """Returns the window of an adaptive pooling along one dimension. There are `results` results, whose
-    windows together cover the operand's `extent` elements and may overlap; `result` is the index of one of
-    them. `axis` is the name of the loop over the elements of the window."""
+    """Returns the window of one result of an adaptive pooling along one dimension: the elements of the
+    operand (the tensor that is read) from which the result is computed. `result` is the symbolic index of the
+    result. There are `results` results along the dimension, whose windows together cover the operand's
+    `extent` elements and may overlap. The loop over the window's elements gets the name `axis`. `builder`
+    tells whether `results` is always 1; the window then is the whole dimension."""
     if builder.is_one(results):
         loop = Axis(axis, extent)
         return Window(loop, loop.index, loop.index)
@@ -107,9 +118,9 @@ def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, r
 
 
 def adaptive_bounds(result: Index, extent: Index, results: Index) -> tuple[Index, Index]:
-    """Returns (index of the first element, index behind the last one) of a window of an adaptive pooling
-    along one dimension: that of the result number `result` of `results`, in an operand of `extent`
-    elements."""
+    """Returns (index of the first element, index behind the last one) of the window of one result of an
+    adaptive pooling along one dimension: of result number `result`, if there are `results` of them, in an
+    operand of `extent` elements. All are symbolic indices."""
     first = indices.divide(indices.multiply(result, extent), results)
     return first, _rounded_up(indices.multiply(indices.add(result, ONE), extent), results)
 
@@ -119,25 +130,28 @@ def compared(name: str, left: Index, right: Index) -> Expression:
 
 
 def for_each(given: Any, count: int) -> list[Index]:
-    """Returns an operator's argument, such as `stride`, as a list of `count` numbers, one for each dimension.
-    As in PyTorch, a single number stands for all dimensions."""
+    """Returns `given`, an argument of an operator such as `stride`, as a list of `count` numbers, one for
+    each dimension. As in PyTorch, a single number stands for all dimensions."""
     listed = list(given) if isinstance(given, tuple) else [given]
     return listed * count if len(listed) == 1 else listed
 
 
 def known(builder: Builder, extent: Index) -> Index:
-    """Returns the symbolic extent `extent` as a constant if it has the same value in all workloads, which
-    `builder` knows; otherwise unchanged."""
+    """Returns the symbolic extent `extent` as a constant if it has the same value in all workloads of the
+    task; otherwise unchanged. `builder` knows the workloads."""
     values = set(builder.graph.values(extent))
     return indices.number(values.pop()) if len(values) == 1 else extent
 
 
 def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
-    """Adds the kernel of `node`, an operator on windows such as a pooling, to `builder`. Each element of the
-    result is `value`, an expression of the result of the reduction `stage` over the element's window. The
-    kernel's layout is `single`, in which one thread computes an element; but if, in the primary workload, the
-    result has fewer than 16384 elements and a window has 256 or more, a block computes each element. If
-    windows have a single element, the kernel is pointwise."""
+    """Adds the kernel of `node`, an operator on windows such as a pooling, to `builder`. The reduction
+    `stage` goes over the window of an element of the result (the elements of the operand from which it is
+    computed), and `value` is the expression of the stored element, in which the reduction's result occurs.
+
+    The kernel usually gets a layout of the class `single`, in which one thread computes an element. If, in
+    the primary workload (the one that is timed), the result has fewer than 16384 elements (FEW) and a window
+    has 256 or more (MANY), a block computes each element instead. If windows have a single element, the
+    kernel is pointwise."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
     reduced = tuple(axis for axis in stage.axes if not axis.once)

@@ -76,9 +76,10 @@ def weighted_sum(graph: Graph, node: Node) -> Found:
 
 
 def sum_of_product(graph: Graph, node: Node) -> Found:
-    """Simplification rule: the sum or mean of a matrix product over its rows or columns (or over groups of
-    them) becomes the product of the summed factors; a bias is summed by itself. Returns None for other nodes,
-    and if that does not save work."""
+    """Simplification rule: the sum or mean of a matrix product A B over its rows or columns (or over groups
+    of them) becomes a smaller product, of factors that are summed first: the sum over the rows of A B is (the
+    sum over the rows of A) B. A bias is summed by itself. Returns None for other nodes, and if that does not
+    save work."""
     if node.operator not in ("sum.dim_IntList", "mean.dim") or not keeps_type(graph, node):
         return None
     found = _summed_product(graph, node)

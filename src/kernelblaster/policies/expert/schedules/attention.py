@@ -16,11 +16,11 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class OnlineAttention(Schedule):
-    """Attention by tensor cores on packed operands. A block has `warps` warps, each of which computes 16 *
-    `fragments` queries. The block goes over the keys in tiles of `keys`; two tiles of keys and two of values
-    are in shared memory at once. Of each query and key, the first `depth` elements (a multiple of 32) are in
-    shared memory; further ones are read from global memory. A block computes `width` columns of the
-    result."""
+    """The layout of attention as one kernel, by tensor cores on packed operands. A block has `warps` warps,
+    each of which computes 16 * `fragments` queries. The block goes over the keys in tiles of `keys`; two
+    tiles of keys and two of values are in shared memory at once. Of each query and key, the first `depth`
+    elements (a multiple of 32) are in shared memory; further ones are read from global memory. A block
+    computes `width` columns of the result. (`family` and `kind`: see `Schedule`.)"""
 
     fragments: int
     warps: int

@@ -49,32 +49,37 @@ class _Gathered(Schedule):
 
 @dataclass(frozen=True)
 class GatheredProduct(_Gathered):
-    """A convolution as a matrix product in TF32 whose right operand is gathered. `stages` tiles of each
-    operand are in shared memory at once. With `terms` 1, operands are rounded to TF32. With `terms` 2, each
-    element is the sum of two TF32 numbers; of the four products of these, all but the smallest are added."""
+    """A convolution as a matrix product on tensor cores in TF32, whose right operand is gathered: its
+    elements are read from the input tensor when a tile is loaded, instead of from a matrix in memory.
+    `stages` tiles of each operand are in shared memory at once. With `terms` 1, operands are rounded to TF32.
+    With `terms` 2, each element is the sum of two TF32 numbers; a product of two elements is then four
+    products of such numbers, of which all but the smallest are added."""
 
     stages: int = 3
     terms: int = 2
 
     def shared_bytes(self) -> int:
-        """Returns the shared memory of a block in bytes: as many float32 tiles of each operand as are there
-        at once (`stages`), padding included."""
+        """Returns the shared memory of a block in bytes: `stages` tiles of each operand, in float32, with
+        padding."""
         return self.stages * self.block_k * (self.block_m + self.block_n + 2 * TILE_PADDING) * 4
 
 
 @dataclass(frozen=True)
 class GatheredHalves(_Gathered):
-    """A convolution as a matrix product whose operands are rounded to half precision after exact scaling:
-    each row of the packed operand, and each column of the gathered one, is divided by a power of two. One
-    thread gathers all elements of a column, and increases the column's power of two when an element would
-    overflow. Two tiles of each operand are in shared memory at once. The inner loop runs over the longest K
-    axes: as many of them as are needed for at least `inner_terms` terms. The other K axes are outer loops."""
+    """A convolution as a matrix product on tensor cores, whose operands are rounded to half precision after
+    exact scaling. The left operand, the filters, was packed before (stored in tiles of scaled halves). The
+    right one is gathered: one thread reads all elements of a column from the input tensor. Each row of the
+    left operand and each column of the right one is divided by a power of two; the thread increases that of
+    its column when an element would overflow. Two tiles of each operand are in shared memory at once.
+
+    The inner loop runs over the longest K (summed) axes, no more of them than are needed for at least
+    `inner_terms` iterations together. The other K axes are outer loops."""
 
     inner_terms: int = 16
 
     def shared_bytes(self) -> int:
-        """Returns the shared memory of a block in bytes: two tiles of each operand, padding included, and a
-        float for each column."""
+        """Returns the shared memory of a block in bytes: two tiles of each operand in half precision, with
+        padding, and a float for each column."""
         words = self.block_k // 2 * (self.block_m + self.block_n + 2 * TILE_PADDING)
         return (2 * words + self.block_n) * 4
 

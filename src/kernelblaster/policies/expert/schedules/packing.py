@@ -14,8 +14,9 @@ TOGETHER = 4  # tiles of a packed operand that have one scale
 
 @dataclass(frozen=True)
 class Packing(Schedule):
-    """A kernel that arranges an operand of a matrix product in tiles, each element as one or several
-    half-precision numbers, for tensor cores. The schedule has nothing to tune."""
+    """The layout of a kernel that arranges an operand of a matrix product in tiles, each element as one or
+    several half-precision numbers, for tensor cores. It has nothing to tune. (`family` and `kind`: see
+    `Schedule`.)"""
 
     family: ClassVar[Family] = "pack"
     kind: ClassVar[str] = "packing"

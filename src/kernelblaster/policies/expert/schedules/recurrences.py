@@ -11,7 +11,8 @@ from kernelblaster.policies.expert.schedules.schedule import Axes, Family, Sched
 @dataclass(frozen=True)
 class StepPerLaunch(Schedule):
     """The first layout of a recurrent layer: a launch for each time step, with blocks of `threads`. A thread
-    computes one element of the new state, and sums up its gates one after another."""
+    computes one element of the new state, and sums up its gates one after another. (`family` and `kind`: see
+    `Schedule`.)"""
 
     threads: int = 256
 
@@ -26,7 +27,7 @@ class StepPerLaunch(Schedule):
 class StepByWarps(Schedule):
     """The tuned layout of a recurrent layer: a launch for each time step, with blocks of `threads`. A warp
     computes one feature of the new state, for `rows` sequences of the batch. Its lanes share the terms of
-    each sum, and each weight is read once for all these sequences."""
+    each sum, and each weight is read once for all these sequences. (`family` and `kind`: see `Schedule`.)"""
 
     rows: int = 8
     threads: int = 256

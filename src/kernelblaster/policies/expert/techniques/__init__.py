@@ -91,9 +91,10 @@ def _modules() -> dict[str, ModuleType]:
 
 
 def load_techniques(gpu: GpuSpec | None = None, emulated: bool = False) -> dict[str, Technique]:
-    """Returns the techniques of this folder, by the names of their files. With a `gpu`, techniques for other
-    architectures are left out (None: those for all are returned); if `emulated` (the PTX machine stands for
-    that GPU), also those that are `GPU_ONLY`."""
+    """Returns the techniques of this folder that can be used on `gpu`, by the names of their files.
+    Techniques for GPUs of another architecture are left out. If `emulated`, the PTX machine (an emulator)
+    stands for that GPU, and techniques marked `GPU_ONLY` are left out too. If `gpu` is None, techniques for
+    all architectures are returned."""
     found = {}
     for name, module in _modules().items():
         fits = gpu is None or getattr(module, "ARCHITECTURE", gpu.architecture) == gpu.architecture
