@@ -84,10 +84,16 @@ def head(schedule: ClusterRows, total: Term) -> list[Statement]:
 
 
 def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
-    """Returns C++ statements that declare two variables. `next` is the number of the row that the cluster
-    processes next; `more` is true if there is such a row, that is if `next` is below `total`, the number of
-    rows. If `more`, the thread also arrives at the cluster barrier. `row` is the name of the variable with
-    the number of the current row, `number` its C++ type."""
+    """Returns C++ statements for a persistent cluster. Their place is between the reductions of the current
+    row and its last pass, which stores elements. They declare two variables: `next`, the number of the row
+    that the cluster processes next, and `more`, true if there is such a row (`next` is below `total`, the
+    number of rows). `row` is the name of the variable with the number of the current row, `number` its C++
+    type.
+
+    If `more`, each thread also arrives at the cluster barrier, without waiting there. It thereby says that it
+    has read what other blocks wrote to its block's shared memory in the reductions (see `combine`), so that
+    they may write there again, for the next row. All threads wait for these arrivals after the last pass
+    (`step_to_next_row`)."""
     return [
         const(number, NEXT.name, Local(row) + GRID / BLOCKS),
         const(BOOL, "more", NEXT < total),
@@ -98,7 +104,8 @@ def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
 def step_to_next_row(row: str) -> list[Statement]:
     """Returns C++ statements that end an iteration of the loop over rows, in code in which `find_next_row`
     declared the variables `more` and `next`. If there is no next row, they leave the loop. Otherwise they set
-    the variable named `row` to the number of the next row, and wait at the cluster barrier."""
+    the variable named `row` to the number of the next row, and wait at the cluster barrier until all threads
+    of the cluster have arrived there (in the statements of `find_next_row`)."""
     return [
         when(Prefixed("!", MORE), BREAK),
         assign(Local(row), NEXT),
@@ -135,9 +142,11 @@ class Resident:
 
 def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, Resident]) -> list[Statement]:
     """Returns C++ statements that start to read this block's slice of the row of each tensor in `packs` (by
-    name), and then wait until all blocks of the cluster have started. A thread reads its first vectors into
-    registers, and the next ones into shared memory by asynchronous copies; `schedule` says how many. `number`
-    is the C++ type of vector numbers."""
+    name). A thread reads its first vectors into registers, and the next ones into shared memory by
+    asynchronous copies; `schedule` says how many. `number` is the C++ type of vector numbers.
+
+    The last statement waits until all blocks of the cluster have started, because a block may write to
+    another one's shared memory (see `combine`) only once that block runs."""
     found: list[Statement] = []
     start = BEGIN + THREAD_IN_ROW
     if packs and schedule.register_elements:
@@ -177,9 +186,11 @@ def over_registers(
 ) -> Statement:
     """Returns the C++ loop that executes the statement `take` for each vector that a thread has in registers.
     `start` is the number of the thread's first vector, of the C++ type `number`. Bounds checks are left out
-    if every thread has all of its vectors. `following` maps names of tensors to addresses in the next row,
-    and is empty if there is no next row. Once a vector of a tensor in `following` has been used, the vector
-    at that address is read into the same registers."""
+    if every thread has all of its vectors.
+
+    `following` is for the last pass of a persistent cluster over a row, and empty in all other passes. It
+    maps the name of a tensor to the C++ address of the vector with the same number in the next row. If there
+    is a next row, that vector is read into the registers of the current one as soon as this has been used."""
     held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
     taken = [take, *held]
     sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))
@@ -194,9 +205,11 @@ def over_shared(
     before its first vector in shared memory, because they are in registers; None if there are none. `number`
     is the C++ type of vector numbers.
 
-    `following` maps names of tensors to addresses in the next row. It is empty if there is no next row: each
-    batch is then taken as soon as its asynchronous copies have arrived. Otherwise the loops do not wait for
-    copies, and each vector, once used, is overwritten by an asynchronous copy from the next row."""
+    `following` is for the last pass of a persistent cluster over a row, and empty in all other passes. It
+    maps the name of a tensor to the C++ address of the vector with the same number in the next row. If there
+    is a next row, an asynchronous copy of that vector overwrites the current one as soon as this has been
+    used. The loops wait for the asynchronous copies of each batch only if `following` is empty: before
+    a last pass, an earlier pass over the row has waited for them."""
     moved: Operand = 0 if before is None else before
     here = const(number, "at", BEGIN + THREAD_IN_ROW + moved + K * THREADS)
     copies = [

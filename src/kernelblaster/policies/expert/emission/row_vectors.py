@@ -221,8 +221,9 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 def keeping(rows: RowWriter) -> list[Statement]:
     """Returns C++ statements for the kernel `rows` that load the vectors which more than one pass over the
     row needs: into registers or, if the blocks of a cluster share the row, into registers and shared memory.
-    Empty if the kernel's schedule (layout on the GPU) keeps no vectors. With a cluster it is never empty,
-    since its blocks must wait for each other."""
+    Empty if the kernel's schedule (layout on the GPU) keeps no vectors. With a cluster the list is never
+    empty: its last statement waits until all blocks of the cluster have started, because only then may they
+    write to each other's shared memory."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
