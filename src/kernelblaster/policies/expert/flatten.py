@@ -1,7 +1,9 @@
-"""Merges neighbouring loops of a kernel that go through memory together, which saves variables and divisions.
+"""Merges two neighbouring loops of a kernel into one wherever a single running number can take the place of
+both variables, which saves variables and divisions.
 
-Two loops `a` and `b` become one, whose variable is the number a * extent(b) + b. This is possible if every
-address, and every index that is used as a value, depends on a and b only through that number."""
+An outer loop `a` and an inner loop `b` become one, whose variable is the number a * extent(b) + b. This is
+possible if every address, and every index that is used as a value, depends on a and b only through that
+number; for example, if all tensors are contiguous over the two dimensions together."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -21,10 +21,11 @@ RUNNING = "j"  # the number of a vector's first element within the row
 
 @dataclass(frozen=True)
 class RowKernel:
-    """A kernel of `plan` described as rows: for each row, its reductions and stores run over the elements of
-    the row. Neighbouring loops that go through memory together were merged into one. A pointwise kernel can
-    be described so too, without reductions. `access` tells which loads and stores can be vectors along a
-    row."""
+    """A kernel of `plan` described as rows. The loops over its `axes` visit the rows; its reductions, and
+    stores of every element, run over the elements of one row. A pointwise kernel has no reductions; its last
+    axis has become the row. In `kernel`, two neighbouring loops are merged into one wherever a single running
+    number can take the place of both variables (see flatten.py). `access` tells which loads and stores can be
+    vectors along a row."""
 
     kernel: Kernel
     plan: Plan
@@ -62,10 +63,10 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Returns replacements for the loop variables along a row, by name, after which the address `place`
-        depends on only one of them: the innermost loop's variable becomes `j`, the number of the element
-        within the row, and the others become 0. Empty if there is only one loop, or if the address does not
-        depend on the loops through that number alone."""
+        """Returns a mapping by which the address `place` becomes simpler: from the name of each loop variable
+        along a row to the index that takes its place. The variable of the innermost loop is replaced by `j`
+        (RUNNING), the number of the element within the row; all others are replaced by 0. Empty if there is
+        only one loop along a row, or if `place` does not depend on the loops through that number alone."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):
@@ -97,10 +98,11 @@ class RowKernel:
         return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
-        """True if the clusters of this kernel can be persistent, that is, process another row when they have
-        finished one. Three things are needed: the kernel has an axis of rows; some store writes every element
-        in a last pass over the row; and vectors of `width` elements begin at the first element of a row
-        (`start` returns None)."""
+        """True if thread-block clusters that run this kernel can be persistent, that is, process another row
+        when they have finished one. Three things are needed: (1) the kernel has an axis that counts rows; (2)
+        some store writes every element of a row, in a last pass, during which the next row is loaded; (3)
+        with vectors of `width` elements, the special code for unaligned rows is not used (`start` returns
+        None)."""
         each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each
 

@@ -79,8 +79,8 @@ class Splitting:
 
 def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
     """Returns the plan in which the reduction `kernel` is replaced by kernels that reduce it in parts and
-    combine the results of the parts. A part has `length` iterations of the first reduced loop. `flat` is
-    `kernel` after neighbouring loops that go through memory together were merged (see flatten.py)."""
+    combine the results of the parts. A part has `length` iterations of the first reduced loop of `flat`,
+    which is `kernel` with as few loops as possible, as `flattened` (flatten.py) returns it."""
     splitting = Splitting(plan, flat, indices.number(length))
     stages = list(flat.stages)
     for stage in flat.stages:

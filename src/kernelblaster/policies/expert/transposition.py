@@ -18,7 +18,7 @@ from kernelblaster.policies.expert.proofs import alignment
 class Transposition:
     """A pointwise kernel with transposed reads. Its results are contiguous along its last axis, while the
     loads in `loads` are contiguous along the axis `other`; each of these loads has a name for its tile in
-    shared memory. In `kernel`, neighbouring loops that go through memory together are merged into one."""
+    shared memory. `kernel` has as few loops as possible: neighbouring ones are merged (see flatten.py)."""
 
     kernel: Kernel
     other: Axis

@@ -212,9 +212,9 @@ class TensorKernel:
     def results(self, *, parts: int, row: Term, elements: int, column: Term, result: Term) -> Statement:
         """Returns the C++ loops over the results that a thread has in registers: a loop over `parts` rows
         with the variable `part`, and in it one over the `elements` results of a row with the variable `e`.
-        For each result they compute and store what is fused behind the product. `row` and `column` are the
-        C++ expressions of its row and column in the whole matrix, `result` that of its sum; all may use
-        `part` and `e`."""
+        In the inner loop, what is fused behind the product is computed from the result, and stored. Three
+        C++ expressions describe a result: `row` and `column`, its row and column in the whole matrix, and
+        `result`, its sum. `row` may use the variable `part`, the other two `part` and `e`."""
         product = self.product
         inner: list[Statement] = [
             const(INT64, "column", column),

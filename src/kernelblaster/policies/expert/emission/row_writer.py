@@ -38,9 +38,9 @@ class RowWriter(RowKernel):
 
     @property
     def unaligned(self) -> Index | None:
-        """The offset in memory, in elements, at which a row begins, if rows do not begin at aligned addresses
-        and are emitted by special code for that (see `RowKernel.start`). None if they do not need that code
-        or cannot use it."""
+        """Where a row begins in memory, as an offset in elements, if the kernel is written with the special
+        code for rows that do not begin at aligned addresses (see `RowKernel.start`). None if it is written
+        without that code."""
         return self.start(self.schedule.vector_width)
 
     @property

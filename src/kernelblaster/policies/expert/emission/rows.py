@@ -177,10 +177,13 @@ def _row(rows: RowWriter) -> list[Statement]:
 
 @dataclass
 class PassBody:
-    """The C++ statements of a pass over a row for each vector: `before` once before its elements, `element`
-    for each of its elements, and `after` once after them. `values` are the expressions that these statements
-    compute. `places` are names of loop variables that the statements use although they do not occur in
-    `values`."""
+    """What a thread does with each vector (neighbouring elements of the row) in one pass over a row, as C++
+    statements. For each vector it executes `before` once, then `element` once for each of the vector's
+    elements, then `after` once.
+
+    The other two fields tell which loop variables must be computed for these statements: those that occur in
+    `values`, the plan's expressions that the statements compute, and those named in `places`, which the
+    statements use for something else, such as the position at which they store."""
 
     values: list[Expression]
     before: list[Statement] = field(default_factory=list)

@@ -65,9 +65,10 @@ TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT6
 @dataclass(frozen=True)
 class TileLoads:
     """Writes the code that loads one operand (`operand`) of a matrix product in `plan` into shared memory,
-    tile by tile. `name` is "left" or "right". A tile has `block` rows of the left operand, or `block` columns
-    of the right one, with `tile.block_k` elements each along the K axis `k_axis`. `line` is the word for
-    these in the emitted code: "row" or "column". `tile` is the layout of the whole product."""
+    tile by tile. For the left operand, `name` is "left", `line` is "row", and a tile has `block` rows; for
+    the right one, `name` is "right", `line` is "column", and a tile has `block` columns. Names in the emitted
+    code are made of these words. A row or column of the tile has `tile.block_k` elements, along the K axis
+    `k_axis`. `tile` is the layout of the whole product."""
 
     name: str
     line: str
@@ -79,9 +80,9 @@ class TileLoads:
 
     @property
     def pad(self) -> int:
-        """How many unused elements follow each line of the operand's tile in shared memory, so that stores to
-        several lines at once have no bank conflicts. A line has the elements with the same index k, one for
-        each row (left operand) or column (right operand) of the tile."""
+        """How many unused elements follow the elements of each index k in the operand's tile in shared
+        memory, so that storing elements with several k at once has no bank conflicts. For each k, the tile
+        has one element of each of its rows (left operand) or columns (right operand)."""
         return 1 if self.tile.thread_m == 1 else LINE_PADDING
 
     @property
