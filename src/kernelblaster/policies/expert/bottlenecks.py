@@ -215,11 +215,12 @@ def _busy_words(s: Signals) -> Iterator[str]:
 
 def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
     """Returns the fraction of the kernel's time (0 to 0.99) that could be saved, according to the signals `s`
-    (what its profile tells). None if these have neither utilizations nor `floor_rate`, the share of the peak
-    DRAM rate that the least memory traffic alone would use. What cannot be saved is the longest of three
-    times: moving the bytes that the task needs at the DRAM rate that can be reached, the arithmetic of active
-    lanes, and one launch. If the bottleneck `primary` is "launch-overhead" and the call has several
-    `launches`, nearly all can be saved, because this kernel could be merged into another one."""
+    (what its profile tells). What cannot be saved is the longest of three times: (1) moving the bytes that
+    the task needs at the DRAM rate that can be reached; (2) the arithmetic of active lanes; (3) one launch.
+    If the bottleneck `primary` is "launch-overhead" and the call has several `launches`, nearly all can be
+    saved, because this kernel could be merged into another one. Returns None if the profile tells too little:
+    neither utilizations nor `floor_rate`, the share of the peak DRAM rate that the least memory traffic alone
+    would use."""
     if primary == "launch-overhead":
         assert s.duration_us is not None
         return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))

@@ -10,9 +10,10 @@ from kernelblaster.records.signature import DTYPE_BYTES
 
 
 def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
-    """Returns the position at which a pointwise kernel accesses tensors in memory order: its loop variables,
-    one for each dimension. None if a tensor of the `plan` that the kernel accesses at this position, or one
-    that it writes, has another shape than the kernel's loops."""
+    """Returns the position of the current element in a pointwise kernel that goes through tensors in memory
+    order: the kernel's loop variables, one for each dimension. In every tensor that is accessed there, the
+    element's offset is the number of the iteration. None if that is not so, because a tensor of the `plan`
+    that the kernel accesses at this position, or one that it writes, has another shape than its loops."""
     whole = tuple(axis.index for axis in kernel.axes)
     shape = tuple(axis.extent for axis in kernel.axes)
     flat = [load.buffer for load in kernel.loads if load.position == whole]
@@ -47,10 +48,11 @@ def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
 
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
-    """Returns the names of the variables that occur in the kernel's indices, apart from indices that are
-    equal to `whole` (the position of the current element in memory order). To use loop variables among them,
-    the kernel must compute these by divisions, from the number of the iteration; accesses at `whole` need
-    only that number itself. Names of sizes are among the result too."""
+    """Returns the names of the loop variables and sizes that occur in the indices of a pointwise kernel. The
+    loop variables among them are those that the emitted code must compute, by divisions, from the number of
+    the iteration. Loads and stores at the position `whole`, that of the current element in memory order, do
+    not count, because they need only that number itself; gathers always count. If `whole` is None, all loads
+    and stores count."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

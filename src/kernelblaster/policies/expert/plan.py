@@ -72,9 +72,11 @@ class Plan:
         return prod(self.extent(axis.extent) for axis in axes)
 
     def inner_sizes(self, kernel: Kernel) -> dict[str, int]:
-        """Returns the sizes on which the addresses and inner loops of `kernel` depend, by name, with their
-        values in the primary workload (the sizes that are timed). Sizes that occur only in outermost
-        dimensions, such as the number of rows or images, are left out."""
+        """Returns the sizes that are compile-time constants in the second variant of `kernel` (see
+        `Kernel.constant_sizes`): a mapping from names to values in the primary workload (the one that is
+        timed). These are the sizes that occur in the extents of its loops, or in the shapes of the tensors
+        that it reads and writes. Sizes that occur only in the first of its axes and in the first dimension of
+        these tensors, such as the number of rows or images, are left out."""
         shapes = [self.buffers[name].shape for name in (*kernel.reads, *kernel.writes)]
         inner = [index for shape in shapes for index in shape[1:]]
         inner += [axis.extent for axis in (*kernel.axes[1:], *kernel.reduced)]

@@ -67,9 +67,10 @@ class VectorAccess:
 
 def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool = False) -> VectorAccess:
     """Returns which loads and stores of `kernel`, a kernel of `plan`, are contiguous along the axis `along`,
-    so that they can be vectors. A load counts only if it is made in every iteration of the loops, or would at
-    least stay within its buffer in every iteration; with `guards_too`, also if it is made only on one side of
-    a boundary, as in a concatenation."""
+    so that they can be vectors. A load that is needed only under a condition counts in two cases: (1) it
+    would stay within its buffer in every iteration of the loops, so that it can be made without testing the
+    condition; (2) with `guards_too`, it is needed only on one side of a boundary, as in a concatenation. The
+    conditions of loads that count only by (2) are in `guards` of the result."""
     inner = {axis.name for axis in kernel.reduced} | {along.name}
     divisors: list[Index] = [along.extent, *([along.part.length] if along.part else [])]
     reads: dict[Load | Gather, str] = {}

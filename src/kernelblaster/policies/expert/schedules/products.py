@@ -130,10 +130,10 @@ class MmaProduct(_PackedTile):
 @dataclass(frozen=True)
 class WgmmaProduct(_PackedTile):
     """A matrix product by tensor cores, with the `wgmma` instructions of warpgroups (sm_90a). Kernels before
-    it have packed its operands (arranged them in tiles of half-precision numbers). Blocks are persistent; in
-    each of them one warpgroup only fetches tiles. A tile of results has `block_m` x `block_n` of them;
-    `stages` tiles along K are in shared memory at once; tiles of results are numbered in groups of `raster`
-    rows."""
+    it have packed its operands (arranged them in tiles of half-precision numbers). Blocks are persistent:
+    each computes several tiles of `block_m` x `block_n` results, one after another. One warpgroup of a block
+    only fetches tiles of the operands; `stages` of these, along K, are in shared memory at once. Tiles of
+    results are numbered in groups of `raster` rows of tiles."""
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
         return Nest(

@@ -39,11 +39,12 @@ class ThreadPerScan(_Scan):
 
 @dataclass(frozen=True)
 class ScanRows(_Scan):
-    """A scan along memory. With `rows` 1, all `warps` of a block share a row and process it in chunks, one
-    after another; otherwise a block has `rows` rows, one for each of its warps. In a chunk, each lane has
-    `elements` elements, in vectors of `vector_width` that lie side by side over the lanes. Each thread scans
-    its vectors; then lanes exchange their totals by shuffles, and warps theirs in shared memory. With
-    `streaming`, data is read and written with streaming cache hints."""
+    """A scan along memory. If `rows` is 1, a block has `warps` warps, which share one row. Otherwise a block
+    has `rows` warps, each with a row of its own; `warps` is 1 then. A row is processed in chunks, one after
+    another. In a chunk, each lane has `elements` elements, in vectors of `vector_width`; neighbouring lanes
+    have neighbouring vectors. Each thread scans its vectors; then lanes exchange their totals by shuffles,
+    and warps theirs in shared memory. With `streaming`, data is read and written with streaming cache
+    hints."""
 
     warps: int = 8
     rows: int = 1
