@@ -48,10 +48,14 @@ TASK_LIKE = (".py", ".cu", ".cuh", ".h", ".pt2")
 
 
 def grant_system(rules: Ruleset, *, gpu: bool) -> None:
-    """Adds to `rules` the right to read what PyTorch, the compilers and KernelBlaster read, and to use
-    devices without content (/dev/null, /dev/urandom). With `gpu`, also NVIDIA's devices, /dev/shm, and all of
-    /proc, since the driver reads the folder of each process there, and writes the names of its threads: the
-    kernel's own settings must have been made read-only (kernel_settings.py)."""
+    """Adds to `rules` the right to read and run what PyTorch, the compilers and KernelBlaster need, and to
+    use devices without content (/dev/null, /dev/urandom).
+
+    With `gpu`, adds the right to use NVIDIA's devices and /dev/shm, and to read and write files in all of
+    /proc: CUDA's driver reads the folder of each process there, and writes the names of its threads. Call
+    `keep_settings` (kernel_settings.py) before, so that a process of root cannot change the kernel's settings
+    in /proc.
+    """
     rules.grant(PROGRAMS, FileAccess.RUN)
     rules.grant((Path("/etc", name) for name in CONFIGURATION), FileAccess.READ)
     rules.grant((Path("/proc", name) for name in ABOUT_KERNEL), FileAccess.READ)

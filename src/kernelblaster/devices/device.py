@@ -98,11 +98,11 @@ class CallReport:
 
 @dataclass(frozen=True)
 class TimeReport:
-    """The times in us of one call that began with a cold cache. `event_us` is the time of the candidate's
-    work, `span_us` that of the cache flush before it and the work together, both by CUDA events. `wall_us` is
-    the time of flush and work by the wall clock of the process that replays the launches, `owner_us` by that
-    of the judge's process. `flush_us` is the time that a flush usually takes, measured before the candidate
-    was loaded. `call` says what the call did."""
+    """The times in us of one call; the L2 cache was flushed before it, so it began with a cold one. By CUDA
+    events: `event_us` is the time of the candidate's work, `span_us` that of flush and work together. By wall
+    clocks, both of flush and work together: `wall_us` is read in the process that replays the launches,
+    `owner_us` in the judge's process. `flush_us` is the time that a flush usually takes, measured before the
+    candidate was loaded. `call` says what the call did."""
 
     call: CallReport
     event_us: float

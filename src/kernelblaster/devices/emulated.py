@@ -245,8 +245,10 @@ class EmulatedRunner(ReplayRunner):
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
         """Makes the report of a call. `launches` is what its host code asked for, `answer` is what the
-        emulator reported after executing it. The report has the counters of each launch, findings as lines of
-        text, and as leaks the memory that device-side malloc allocated and that was not freed."""
+        emulator reported after executing it. The report has what a GPU's has, and in addition: (1) each entry
+        of `work` has the emulator's counters; (2) `findings` has a line of text for each fault that the
+        emulator found; (3) `live_bytes` and `leaks` include memory that kernels allocated with malloc and did
+        not free."""
         report = super().report(launches, answer)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]

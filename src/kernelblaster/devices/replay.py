@@ -126,9 +126,10 @@ class ReplayRunner:
 
     def record(self, calls: Sequence[Sequence[Argument]]) -> None:
         """Records the launches of these calls (each a list of arguments), except those that are recorded
-        already. If host code asks something about the GPU, the question is answered and the call recorded
-        again. Each call is recorded three times under different conditions; Nondeterministic is raised if
-        these recordings differ. Raises CandidateDied or CandidateHung as well."""
+        already. Each call is recorded three times: alone in a process; after another call and many calls of
+        itself; and after itself, with other addresses and another stream. Nondeterministic is raised if the
+        three do not launch the same. If host code asks something about the GPU, the question is answered and
+        the call recorded again. Raises CandidateDied or CandidateHung as well."""
         wanted = [key for key in dict.fromkeys(_key(call) for call in calls) if key not in self._lists]
         made = {key: self._call(key) for key in wanted}
         for _ in range(MOST_QUESTIONS):

@@ -73,11 +73,11 @@ def whole_box(workload: Workload) -> Box:
 
 
 def drawn_box(signature: Signature, workload: Workload, independent: tuple[str, ...], rng: Random) -> Box:
-    """Returns a box of neighbouring indices around places that are partly drawn by `rng`, for a workload of a
-    task with this `signature`. Along each of the `independent` sizes the places are the first index, the last
-    one, and four drawn ones. Around each place, the box has 64 neighbouring indices, but along the largest
-    independent size 4 to 96; fewer than 4 if the box would otherwise read more than 8 million (MOST_READ)
-    input elements. If `independent` is empty, the box is the whole workload."""
+    """Returns a box for a `workload` of a task with this `signature`. Along each of the `independent` sizes,
+    it has a window of neighbouring indices at each of six places: the first index, the last one, and four
+    that `rng` draws. A window has 64 indices. Along the largest independent size it has 4 to 96: the fewer,
+    the more output elements belong to one index; and fewer than 4 if the box would otherwise read more than 8
+    million (MOST_READ) input elements. If `independent` is empty, the box is the whole workload."""
     if not independent:
         return whole_box(workload)
     split = _split(workload, independent)
@@ -97,9 +97,8 @@ def written_box(
 ) -> Box:
     """Returns the box around the output elements at `places`, which a candidate wrote in a call at
     `workload`. Each of `places` is one element: its index along every independent size, by the size's name,
-    like {"batch": 7}. Along each of the `independent` sizes, the box has neighbouring indices around each
-    place: 64, but along the largest independent size 4 to 96, or fewer if the box would otherwise be too
-    large. `signature` is that of the task."""
+    like {"batch": 7}. Along each of the `independent` sizes, the box has a window of neighbouring indices at
+    each place, as wide as in `drawn_box`. `signature` is that of the task."""
     split = _split(workload, independent)
     chosen = {
         name: _around(
@@ -113,10 +112,10 @@ def written_box(
 
 
 def rows_box(signature: Signature, box: Box, rows: torch.Tensor, most: int, rng: Random) -> Box:
-    """Returns a smaller box than `box`: along its `split` (the size along which it can be cut) it keeps only
-    some of the indices in `rows`. `rows` is divided into runs of neighbouring indices, of which `rng` picks
-    at most `most`; fewer if they would read more than 8 million (MOST_READ) input elements. Returns `box`
-    itself if it has no `split`, or `rows` is empty."""
+    """Returns a box like `box`, but with indices from `rows` along `split`, the size along which it can be
+    cut. `rows` (ascending) is divided into runs as long as a window of `drawn_box`. `rng` picks at least one
+    and at most `most` of the runs; fewer if they would read more than 8 million (MOST_READ) input elements.
+    Returns `box` itself if it has no `split`, or `rows` is empty."""
     split = box.split
     if split is None or not len(rows):
         return box

@@ -79,10 +79,12 @@ class Case:
         return self.distribution in PLANTED
 
     def lenience(self, tensor: Tensor) -> float:
-        """The factor by which error bounds of the output `tensor` are multiplied in this verification case.
-        It is 1 for values like the task file's own, and for steps unless lines are very long. For rearranged
-        values (repeated, sorted, mostly zero) it is at least 3, because these cases are to find gross errors,
-        while a correct kernel that sums in another order must pass."""
+        """Returns the factor by which error bounds of the output `tensor` are multiplied in this verification
+        case. It is 1 for values like the task file's own, and for those scaled or shifted. For most other
+        kinds (repeated, sorted, mostly zero) it is at least 3: these cases are to find gross errors, and a
+        correct kernel that sums in another order must pass. For kinds in which roundings add up over a long
+        sum, it grows with the workload's largest extent. The kind "step" has 1 up to an extent of 32,768
+        (LONG_STEP), and grows from there."""
         if self.distribution in STRICT:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):

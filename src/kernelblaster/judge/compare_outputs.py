@@ -43,9 +43,12 @@ class OutputComparer:
     """Compares outputs of one task with the float64 reference, which `truth` computes. `rounding` says
     whether the baseline (PyTorch) rounds operands of products, as to TF32. With `conditioned`, error bounds
     allow for the effect of rounding every input once; to find that effect, the reference is run a second
-    time. `mixed` is for inputs whose rows have different kinds of values. Where equal input values are
-    otherwise rounded in the same way, the reference is then run once more with each value rounded by itself,
-    and the larger effect counts.
+    time, on rounded inputs.
+
+    `mixed` is for inputs whose rows have different kinds of values. In the second run, equal input values may
+    be rounded equally, so that they stay equal. With `mixed`, a third run rounds each value by itself, and
+    the larger of the two effects counts. An output of which some element moves far in the third run (SMOOTH)
+    keeps the effect of the second one.
 
     Two lists are attributes: the method `judge` adds an entry to `results` for each output of a case; `notes`
     are sentences on what could not be compared and why.
@@ -218,10 +221,10 @@ class OutputComparer:
 
     def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
         """Decides whether one output of the candidate is precise enough in one verification case (sizes and
-        kind of values). `samples` has this output's errors, one sample for each draw of input values. The
-        errors of all samples are pooled and appended to this object's list `results`; samples marked as
-        excused are left out. Raises Stop (Incorrect) if the pooled errors exceed the bound. Does nothing if
-        all samples are excused."""
+        kind of values). `samples` has this output's errors, one sample for each draw of input values. Those
+        with `excused` set, on whose values nothing can be judged, do not count. Pools the errors of the
+        others, and appends them with their bound to this object's list `results`. Raises Stop (Incorrect) if
+        they exceed the bound. Does nothing if all samples are excused."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return

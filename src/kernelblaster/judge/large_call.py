@@ -61,8 +61,9 @@ class CallCoverage:
     is the fraction (0 to 1) of the thread blocks that were run: less than 1 only for a call with a single
     launch. `covered` is the fraction (0 to 1) of an output's elements that was written; of several outputs,
     the smallest. `places` are some of the written elements, each as its index along every independent size
-    (one along which outputs do not depend on each other); empty if all blocks were run. `work` measures what
-    the emulator did for the call, in the unit of `Draws.most_work`."""
+    (one along which outputs do not depend on each other); empty if all blocks were run. `work` is how much
+    the emulator executed in the call: the number of warp instructions, where an access to memory counts as 12
+    more (ACCESS_WORK)."""
 
     share: float
     covered: float
@@ -132,11 +133,14 @@ class LargeCall:
         self._poison = rng.choice(OUTPUT_POISONS)
 
     def fill(self, slabs: Sequence[tuple[Box, Case]], *, apart: bool = False) -> None:
-        """Writes values to all inputs and parameters. Each slab (a part of the workload) gets the kind of
-        values that its verification case names; everything else gets values like the task file's own. Scalars
-        and parameters must be the same in all cases. With `apart`, slabs of the same kind get different
-        values, and no kind may contain NaN or infinity. If the only slab is the whole workload, some rows of
-        each input get the case's kind of values, and the others do not."""
+        """Writes values to all inputs and parameters. `slabs` are parts of the workload (boxes), each with
+        the verification case that names its kind of values; everything else gets values like the task file's
+        own. Scalars and parameters must be the same in all cases. With `apart`, slabs of the same kind get
+        different values; no kind may then contain NaN or infinity.
+
+        If the workload is not cut, `slabs` has a single box, the whole workload. The case's kind of values
+        then goes to some rows of each input only; the other rows get values like the task file's own.
+        """
         pools = self._known.baseline.at(self._workload).pools
         self._scalars = slabs[0][1].scalars
         for position, tensor in enumerate(self._signature.input_tensors):

@@ -12,9 +12,10 @@ DRAWN = 1 << 20  # elements of a tensor that are drawn; the rest repeats parts o
 
 
 def fill_large(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: int) -> None:
-    """Writes values like the task file's own to `target`: about a million elements (DRAWN) are drawn from
-    `pool` by `seed`, the rest repeats parts of these at random offsets. `workload` gives the size that bounds
-    indices."""
+    """Writes values like the task file's own to `target`. About a million elements (DRAWN) are drawn from
+    `pool` by `seed`, and the rest repeats parts of these at random offsets. A tensor with at most twice as
+    many elements, or with values in a triangle only, is drawn completely. Values that are indices stay below
+    the extent that `workload` has for the size `pool.bound`."""
     flat = target.view(-1)
     if pool.triangle is not None or flat.numel() <= 2 * DRAWN:
         fill(target, pool, "written", workload, seed)

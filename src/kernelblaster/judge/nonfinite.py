@@ -9,11 +9,11 @@ finite, the candidate must be right; but NaN is accepted there, too, if the elem
 Into elementwise computations, infinity is planted as well. It must come out as in the reference. Where the
 reference turns it into NaN, anything is allowed.
 
-Three kinds of elements are not checked. First, those whose reference is not finite only because NaN or
-infinity is multiplied by zero, as with a diagonal matrix that is written out in full. Second, those on which
-PyTorch's implementations of attention disagree. Third, integers that depend on a NaN, in two cases: PyTorch
-in the task's own precision gives others than in float64, or they are indices or converted numbers and not
-counts or comparisons.
+Three kinds of elements are not checked: (1) elements whose reference is not finite only because NaN or
+infinity is multiplied by zero, as with a diagonal matrix that is written out in full; (2) elements on which
+PyTorch's implementations of attention disagree; (3) integers that depend on a NaN, if PyTorch computes other
+ones in the task's own precision than in float64, or if they are indices or converted numbers. Of integers
+that depend on a NaN, this leaves counts and comparisons.
 """
 
 from dataclasses import dataclass

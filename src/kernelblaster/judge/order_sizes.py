@@ -107,13 +107,13 @@ def choose(
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
     """Chooses the sizes at which the order check runs the candidate, at most five (CHOSEN). `calls` are the
-    workloads to choose from, each with the arguments of a call; the first is always chosen. `primary` are the
-    arguments of a call at the timed sizes. The launches of all these calls are recorded by `runner`, which
-    has the candidate loaded. Sizes are chosen so that together they launch the same kernels as the primary
-    call. Returns (the chosen sizes, the names of missing kernels). A kernel is missing if the primary call
-    launches it and no chosen size does, or if the primary call launches it with several clusters of blocks,
-    and each chosen size with only one. `speaking` (whether blocks may communicate) is copied into each of the
-    chosen sizes."""
+    workloads to choose from, each with the arguments of a call; `primary` are the arguments of a call at the
+    timed sizes. Returns (the chosen sizes, the names of missing kernels). The first of `calls` is always
+    chosen; the others are chosen so that all together launch the same kernels as the primary call. A kernel
+    is missing in two cases: (1) the primary call launches it, and no chosen size does; (2) the primary call
+    launches it with several clusters of blocks, and no chosen size with more than one. `runner`, which has
+    the candidate loaded, records the launches of all these calls; none is run. `speaking` (whether blocks may
+    communicate) is copied into each of the chosen sizes."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {

@@ -147,8 +147,9 @@ def bound(
     For floating-point outputs, the bound is the larger of two: five times (OWN) PyTorch's errors, and the
     effect of `roundings(terms, dtype)` roundings of output and inputs. With `coarse`, the larger of `coarse`
     and `baseline` counts as PyTorch's error, and for outputs of 512 elements or more the factor is two
-    (ROUNDED_OWN) instead of five. For the measure `lost`, the bound is 16 times the larger of PyTorch's error
-    and `condition`, and at least 1e-5 or two elements.
+    (ROUNDED_OWN) instead of five. The measure `lost`, a share of the elements, has another bound: 16 times
+    the larger of PyTorch's error and `condition`, but never less than 1e-5 or than the share of two
+    elements.
 
     For integers, the bound is five times the larger of `baseline` and `condition`. If `baseline` is None,
     there is no float64 reference to compare with; the bound is then a fixed number of roundings

@@ -69,11 +69,14 @@ def share(samples: Sequence[OutputSample]) -> float:
 
 def doubtful(samples: Sequence[OutputSample]) -> bool:
     """True if one output needs more draws of input values before it can be decided on; `samples` has one
-    sample for each draw so far. Always False for an output of many elements (`OutputSample.few` is False).
-    For others, True while `share`, the ratio of the pooled errors to their bound, is near 1. The range that
-    counts as near shrinks with the number n of elements compared so far, of which at most four count per
-    draw: 0.2 to 4 for n = 1, 0.5 to 4 for n = 4, 0.8 to 1.6 for n = 16. In general it is from r = n / (n + 4)
-    to 1 / r^2, but at most to 4."""
+    sample for each draw so far. Always False for an output of many elements (`OutputSample.few` is False),
+    and if all samples are excused.
+
+    For other outputs, the ratio of the pooled errors to their bound (`share`) decides: True while it is above
+    r = n / (n + 4), and below both 1 / r^2 and 4. Here n is the number of draws times the number of the
+    output's elements, of which at most four count. So the range narrows with each draw: for one element, it
+    is 0.2 to 4 after one draw, 0.5 to 4 after four, and 0.8 to 1.6 after sixteen.
+    """
     samples = [one for one in samples if not one.excused]
     if not samples or not samples[0].few:
         return False

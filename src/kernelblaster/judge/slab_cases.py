@@ -30,11 +30,11 @@ def slab_cases(
 ) -> list[tuple[Box, Case]]:
     """Cuts `box` (the part of a workload of `task` that is compared) into slabs, each with a kind of values
     of its own. Returns pairs of a slab and the verification case that says which values it holds; `rng` draws
-    these. A kind is used only if `domain` says that some input along the cut accepts it. `operations` is how
-    many arithmetic operations the reference needs for the whole workload; a box that would take more than 4
-    billion of them (SLAB_OPERATIONS) is made smaller first. With `again`, the cases are for a candidate's
-    second call: they have other scalars than the first call's, and other values in the inputs that all slabs
-    share."""
+    the kinds. A kind is used only if an input that is cut with the box accepts it, as `domain` says; inputs
+    that do not accept it keep the task file's own values. `operations` is how many arithmetic operations the
+    reference needs for the whole workload; a box that would take more than 4 billion of them
+    (SLAB_OPERATIONS) is made smaller first. With `again`, the cases are for a candidate's second call: they
+    have other scalars than the first call's, and other values in the inputs that all slabs share."""
     box = _bearable(task, box, operations)
     kinds = list(_kinds(task, box, domain, rng))
     parameters = sum(box.part.bytes(tensor) for tensor in task.signature.parameters)

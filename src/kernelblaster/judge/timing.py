@@ -380,9 +380,10 @@ def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
 
 def floor_rate(spec: GpuSpec, task: Task, floor: Floor) -> tuple[float, str]:
     """Returns (TFLOPS, name of the rate in words): the rate of the GPU `spec` at which the operations in
-    `floor` count for the roofline floor of `task`. For 16-bit tasks it is the rate of tensor cores. For
-    float32 tasks it is that of TF32 if PyTorch itself rounds operands to TF32; otherwise FP32, or three FP16
-    products on tensor cores for one in float32 if these are faster. float64 counts at the rate of FP32."""
+    `floor` count for the roofline floor of `task`. For 16-bit tasks, it is the rate of tensor cores. For
+    float32 tasks, it is that of TF32 if PyTorch itself rounds operands to TF32. If it does not, it is the
+    faster of two: FP32 units, or tensor cores, where each float32 product is made of three FP16 products.
+    float64 counts at the rate of FP32."""
     if task.dtype in ("float16", "bfloat16"):
         return spec.fp16_tflops, f"{task.dtype} on tensor cores"
     if task.dtype != "float64" and floor.rounded != "none":

@@ -131,8 +131,12 @@ class Truth:
         """Returns the float64 reference outputs of the verification case `case` after every input value
         (determined by `seed`) was changed by up to one rounding of its type. The difference from the result
         of `outputs`, which uses the unchanged values, shows how much roundings of the inputs change the
-        result. In the kinds of values that test ties, equal values are changed equally, unless `ties` is
-        False. None if there is no float64 reference."""
+        result. None if there is no float64 reference.
+
+        Equal values are changed equally, so that they stay equal, in two cases: (1) with `ties`, in the kinds
+        of values by which it is tested how equal elements are told apart (TIED); (2) if some output is not
+        floating-point. Otherwise each value is changed by itself.
+        """
         return self._wide(case, seed, shake="tied" if ties else "apart")
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:

@@ -23,9 +23,12 @@ FILES = 4  # descriptors in one message, of which one is meant
 def keep(door: socket.socket, hidden: int) -> None:
     """The main loop of the keeper (the command's trusted process). Each message on the socket `door` carries
     a new connection, on which one request is answered. Ends when all processes that hold the other end of
-    `door` have ended. `hidden` is a descriptor of a JSON file, -1 if there is none. It holds what the command
-    took out of its environment at its start (`__main__.hide`): keys, database URLs and other variables. The
-    other variables are set again in this process."""
+    `door` have ended.
+
+    `hidden` is the descriptor of a JSON file with what the command removed from itself at its start
+    (`__main__.hide`); -1 if there is none. These are (1) API keys, (2) database URLs with passwords, and (3)
+    environment variables that tasks do not need, which are set again in this process.
+    """
     if hidden >= 0:
         with os.fdopen(hidden, "rb") as file:
             file.seek(0)

@@ -60,8 +60,9 @@ class JobPipe:
         self._connection.send((news,))
 
     def disown_job(self) -> None:
-        """Tells the parent that the current job is to count as finished, although the worker is still working
-        on it. If the worker's process ends after that, the job is not listed among the lost ones."""
+        """Tells the parent that the current job is to count as finished, although it is not. This is for a
+        worker that is about to end because of an error for which the job is not to blame: the job is then not
+        listed among the lost ones, and not tried again."""
         self._connection.send(_DISOWNS)
 
 

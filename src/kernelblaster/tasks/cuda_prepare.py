@@ -95,9 +95,9 @@ def inferred_lines(source: str) -> list[str]:
 
 
 def in_own_lines(words: str, source: str) -> str:
-    """Corrects the line number in the message `words`. A task's `source` is the user's file with lines added
-    at the top; where `words` begins with "line N", a line of `source`, the number is replaced by that of the
-    same line in the user's file. Other messages are returned as they are."""
+    """Returns the message `words` with the line number that the user knows. A task's `source` is the user's
+    file with lines added at the top. If `words` begins with "line N", a line of `source`, N is replaced by
+    the number of that line in the user's file. Other messages are returned as they are."""
     lines = inferred_lines(source)
     added = len(lines) + 1 if lines else 0
     return re.sub(r"^line (\d+)", lambda found: f"line {int(found[1]) - added}", words)

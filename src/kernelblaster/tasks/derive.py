@@ -19,11 +19,14 @@ SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own constru
 
 
 class Derivation:
-    """Derives a task's `signature` (tensors and named sizes) from facts of its module: shapes and types,
-    found by running it. `primary` are the facts of the module as its file builds it. `small` are those of the
-    module built with smaller constants for the emulator; None if it cannot be built so. `free` are the sizes
-    that may vary. All other dimensions are fixed by the module's construction or follow from these.
-    `held_out` are the input shapes of the workloads that only verification uses."""
+    """Derives a task's signature and workloads from facts of its module: shapes and types, found by running
+    it. `primary` are the facts of the module as its `file` builds it. `small` are those of the module built
+    with smaller constants for the emulator; None if it cannot be built so.
+
+    The result is in three attributes. `signature` has the tensors and the named sizes. `free` are the sizes
+    that may vary; all other dimensions are fixed by the module's construction or follow from these.
+    `held_out` has the name and the input shapes of each workload that only verification uses.
+    """
 
     def __init__(self, file: ModuleFile, primary: Facts, small: Facts | None) -> None:
         """`primary` are the facts of the module as the file builds it, `small` those of the module built with

@@ -1,4 +1,5 @@
-"""Refuses connections of a task's Python code to other machines, and removes empty folders that it leaves.
+"""Refuses connections of a task's Python code to other machines. If that code fails, removes the empty
+folders that it leaves, such as one made for a download.
 
 A task must compute the same every day: a model that downloads its weights may change, and fails without a
 network. Connections that code in other languages opens are not seen here; docs/security.md says what confines
@@ -26,8 +27,9 @@ class OpensConnection(Exception):
 @contextmanager
 def offline() -> Iterator[None]:
     """A context in which this thread's Python code may not connect to other machines: OpensConnection is
-    raised where it tries. If the context ends by an exception, folders that were made inside and are still
-    empty are removed."""
+    raised where it tries. Code that is about to download something often makes a folder for it first. So that
+    none is left behind, folders that were made inside and are still empty are removed if the context ends by
+    an exception."""
     _install()
     before, _LOCAL.folders = getattr(_LOCAL, "folders", None), []
     try:

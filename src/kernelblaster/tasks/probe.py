@@ -69,9 +69,10 @@ class Probe:
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
         """Returns every free size (dimensions that the module lets vary), in the order of the inputs'
-        dimensions. Dimensions of equal extent may share a size, so they are tried together. `equal_elsewhere`
-        can rule that out for some of them: it has the input shapes of the same module built with other
-        constants, and dimensions whose extents differ there are tried singly. None: not known."""
+        dimensions. A dimension is tried alone, then together with others of the same extent, since these may
+        be the same size. `equal_elsewhere` has the input shapes of the same module built with other
+        constants: dimensions whose extents differ there are different sizes, and are not tried together.
+        None: there are no such shapes."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
         sizes: list[FreeSize] = []
         while pending:

@@ -39,11 +39,12 @@ IGNORED = ("_assert", "sym_constrain", "_guards")
 
 
 def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) -> str:
-    """Writes an exported program as a Python text with Model, get_inputs() and get_init_inputs() that
-    computes the same. `inputs` are example values of its tensor inputs, in order; `title` stands in the
-    text's docstring. Parameters and inputs are drawn at random to resemble the given ones; constants and
-    integer tensors keep their values. Numbers, strings and None that were given by name may be given so
-    again, with the same value. Raises BadTask for programs that cannot be written so."""
+    """Returns a Python text with Model, get_inputs() and get_init_inputs() that computes the same as an
+    exported program. `inputs` are example values of its tensor inputs, in order; `title` stands in the text's
+    docstring. Parameters and inputs are drawn at random to resemble the given ones; constants and integer
+    tensors keep their values. Where the program was exported with a number, string or None as a named
+    argument, forward() has this argument too, and accepts only that value. Raises BadTask for programs that
+    cannot be written so."""
     held = _held(program)
     extents = sorted({extent for _, value, _ in held for extent in value.shape if extent > 1})
     lines = [f"        _hold(self, {name!r}, {_kept(value, kind)})" for name, value, kind in held]

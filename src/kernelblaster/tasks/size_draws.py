@@ -190,9 +190,9 @@ class SizeDraws:
         return None
 
     def without_ones(self, workload: Workload) -> Workload:
-        """Returns `workload` with small values, from 3 on, in place of some ones: those of the free sizes
-        (sizes that may vary) that are larger than 1 in the base workload, around which this pool's sizes are
-        drawn. A new value is different from the size's value in the base workload. Returns `workload`
+        """Returns a copy of `workload` in which no free size (one that may vary) is 1: each that is gets a
+        small value from 3 on. A new value differs from the size's value in the base workload, around which
+        this pool's sizes are drawn. Sizes that are 1 in the base workload stay 1. Returns `workload`
         unchanged if the task accepts no such values."""
         accept, steps = self._accepting
         ones = [name for name in steps if workload.sizes[name] == 1 < self.base.sizes[name]]

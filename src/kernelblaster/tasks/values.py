@@ -73,8 +73,8 @@ def fill(
 ) -> None:
     """Writes values drawn from a pool into `target`, which is contiguous; its floating-point type may differ
     from the pool's. `distribution` says how the values are arranged in the tensor or changed; it must be one
-    that the module accepts. `workload` gives the size that bounds indices. The same seed gives the same
-    values."""
+    that the module accepts. Values that are indices stay below the extent that `workload` has for the size
+    `pool.bound`. The same seed gives the same values."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None
