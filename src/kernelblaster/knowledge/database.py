@@ -165,8 +165,9 @@ class Database:
 
     def patiently(self, attempt: Callable[[bool], T]) -> T:
         """Calls `attempt` and returns its result. While the database server cannot be reached, calls it
-        again, for a limited time; raises KnowledgeUnreachable after that. The argument of `attempt` is True
-        at the first call and False at later ones."""
+        again, for a limited time; raises KnowledgeUnreachable after that. `attempt` gets True at the first
+        call and False at later ones. At a later call, it has to expect that an earlier one did its work,
+        though the connection was lost before that was known."""
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:

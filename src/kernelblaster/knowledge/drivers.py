@@ -79,8 +79,8 @@ def connecting(given: Mapping[str, object]) -> dict[str, object]:
 
 def prepare_postgres(engine: Engine) -> None:
     """Sets up the engine so that every new connection waits at most 60 s for a lock (BUSY_MS) and runs a
-    statement for at most 600 s (STATEMENT_MS). Also silences the driver's warnings on lost connections, which
-    `patiently` reports itself."""
+    statement for at most 600 s (STATEMENT_MS). Also silences the warnings of the driver (psycopg) in this
+    process: that a connection was lost is reported by `patiently`, which waits for the server."""
     logging.getLogger("psycopg").setLevel(logging.ERROR)
 
     @event.listens_for(engine, "connect")

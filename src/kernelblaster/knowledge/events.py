@@ -126,8 +126,8 @@ class StatesMerged(Record):
 
 
 class Retired(Record):
-    """Event of a knowledge base: a technique was retired in a performance state, which means that searches
-    are no longer offered it there. `reason` says why, in words for people."""
+    """Event of a knowledge base: a technique was retired in a performance state. From then on, the technique
+    is not offered to searches in this state. `reason` says why, in words for people."""
 
     kind: Literal["retired"] = "retired"
     state: str

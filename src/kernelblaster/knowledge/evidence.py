@@ -123,10 +123,11 @@ class Evidence(Record):
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """Returns the attempts on `architecture` at tasks of this `family` (kind of computation), as a tally.
-        Returns None if predictions should not treat families separately: if `family` is None, or if there is
-        a `preparation` (an earlier technique that changes the results). Attempts are then divided by whether
-        the preparation was applied before, and not by family too."""
+        """Returns a tally of the attempts on `architecture` at tasks of this `family` (kind of computation);
+        it is empty if there were none. Returns None if predictions are to take the tasks of all families
+        together: (1) `family` is None, or (2) there is a `preparation` (an earlier technique that changes the
+        results). In the second case, attempts are divided by whether the preparation was applied before, and
+        not by family as well."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())

@@ -30,10 +30,11 @@ def guesses(
     that it is the guess where nothing is known. Predictions are for a GPU `architecture` and a `family` (kind
     of computation) of tasks; None: any.
 
-    For a recipe (several techniques in one step), the guess is the logarithm of its speed as a fraction of
-    the roofline floor's. It is a mean over the recipes that were tried in this family, in any state; a recipe
-    counts more the more similar it is to the one for which the guess is made. UNKNOWN_REACH is averaged in
-    instead of 0.1, and is the guess if there is no family.
+    For a recipe (several techniques in one step), the guess is the natural logarithm of another ratio: the
+    speed that the candidate reaches, as a fraction of the roofline floor's. It is the mean of the predictions
+    for recipes that were tried in this family, in any state; a recipe counts more the more techniques it
+    shares with the one for which the guess is made. The logarithm of 0.5 (UNKNOWN_REACH) is averaged in
+    instead of 0.1, and is the guess if `family` is None.
     """
     recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}

@@ -51,10 +51,11 @@ def copy_kept(where: str, target: Path) -> None:
 
 
 class KeptKnowledge(KnowledgeBase):
-    """The knowledge base at `where` (a path or URL), which the keeper (another process) has open for this
-    one; the keeper makes it if there is none and `create` is set. Its content can be read. What searches
-    learn, and their clean-ups (merged performance states, retired techniques, lowered weights), can be
-    recorded, and results of attempts can be withdrawn. Rolling back, reverting and rebuilding raise
+    """The knowledge base at `where` (a path or URL), read and changed through the keeper, another process
+    that has it open and carries out what this process asks for. The constructor makes the keeper open it; if
+    there is none, it is made, provided that `create` is set. Its content can be read. What searches learn,
+    and their clean-ups (merged performance states, retired techniques, lowered weights), can be recorded, and
+    results of attempts can be withdrawn. The methods that roll back, revert and rebuild raise
     KnowledgeError."""
 
     def __init__(self, where: str, create: bool = True) -> None:

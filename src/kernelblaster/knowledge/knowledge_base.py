@@ -106,9 +106,9 @@ class KnowledgeBase(VersionedContent):
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def merge(self, other: "KnowledgeBase") -> int:
-        """Copies those events of the knowledge base `other` to this one that this one does not have; returns
-        how many. Events by which the other one was cleaned up (merged performance states, retired techniques,
-        lowered weights) are not copied."""
+        """Adds the events of the knowledge base `other` to this knowledge base, and returns how many were
+        added. Events are not added if they count here already, if they no longer count in `other`, or if they
+        only cleaned `other` up (merged performance states, retired techniques, lowered weights)."""
         theirs = [event for event in effective(other.log()) if isinstance(event.change, KNOWLEDGE)]
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 

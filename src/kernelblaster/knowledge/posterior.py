@@ -4,8 +4,8 @@ and less similar ones count where there are few similar ones.
 Evidence is added in steps, the least similar first:
 
 1. the prior (the gain expected before any attempt);
-2. attempts that differ in whether the preparation was applied before, an earlier technique that changes the
-   results: attempts without it if it was applied here, else attempts with it;
+2. if an earlier technique (the preparation) changes the results: attempts on the other side of it, which are
+   those without the preparation if it was applied here, else those after it;
 3. attempts on other GPU architectures;
 4. attempts on this architecture, in other families of tasks;
 5. attempts on this architecture, in the same family.

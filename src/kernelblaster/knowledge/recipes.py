@@ -38,9 +38,10 @@ def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
 
 
 def reach(timing: Timing) -> float:
-    """Returns, for a candidate with this `timing`, the natural logarithm of the roofline floor (the least
-    time that the GPU's bandwidth and peak rates allow) divided by the candidate's time: 0 for a candidate at
-    the floor, negative for a slower one."""
+    """Returns the natural logarithm of the reach that a candidate with this `timing` has. The reach is the
+    roofline floor (the least time that the GPU's bandwidth and peak rates allow) divided by the candidate's
+    time. So the result is 0 for a candidate at the floor, and negative for a slower one. (`Exemplar.reach` is
+    the reach itself, without the logarithm.)"""
     return log(timing.floor_us / timing.candidate_us)
 
 

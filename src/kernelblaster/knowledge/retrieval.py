@@ -106,11 +106,11 @@ class Neighbourhood:
     def techniques(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> list[Retrieved]:
-        """Returns the techniques that are known in the kernel's performance state, in states with the same
-        primary bottleneck, or that gained something in any other state; the largest expected gain first.
-        Recipes (several techniques in one step) and techniques retired in the kernel's state are left out.
-        Predictions are for a GPU `architecture` and a `family` of tasks (None: any), after the techniques
-        `applied`."""
+        """Returns the techniques that are offered (1) in the kernel's own performance state, (2) in another
+        state with the same primary bottleneck, or (3) in any other state where they gained something. The
+        largest expected gain comes first. Recipes (several techniques in one step) and techniques retired in
+        the kernel's state are left out. Predictions are for a GPU `architecture` and a `family` of tasks
+        (None: any), after the techniques `applied`."""
         own = self._content.entries.get(self.name or "", {})
         names = dict.fromkeys(name for name in self._names() if name not in own or own[name].retired is None)
         unknown = [name for name in names if name not in own]

@@ -10,10 +10,12 @@ from kernelblaster.records.record import Record
 
 
 class Payoff(Record):
-    """How much a technique (`technique`) gains in a performance state after another one (`after`). `speedup`
-    is its mean speedup in attempts with `after` applied earlier, `speedup_without` that in attempts without
-    (None if there are none). `count` is the number of valid attempts behind `speedup`. `modelled`: all times
-    come from a model of a GPU, because none was measured."""
+    """A technique and an earlier one, with the speedups that were seen with and without the earlier one.
+    `speedup` is the mean speedup of `technique` in the performance state `state`, in attempts after `after`
+    had been applied; `speedup_without` is that in all other attempts (None if there are none). `count` is the
+    number of valid attempts behind `speedup`. `modelled`: all times come from a model of a GPU, because none
+    was measured. (`Scored.payoff` is something else: what the earlier technique is expected to be worth
+    because of this.)"""
 
     state: str
     technique: str
@@ -25,12 +27,13 @@ class Payoff(Record):
 
 
 class KnowledgeSummary(Record):
-    """How much a knowledge base has at `version`. States that were merged into others do not count.
-    `discovered` counts performance states that searches added. `optimizations` counts techniques, once in
-    each state; `retired` of these are no longer offered, and `untried` of these were never tried. `attempts`
-    counts attempts; `failures` the failed ones by kind, `evidence` all by GPU architecture, and `families`
-    all by task family. `payoffs` are pairs of techniques of which one was applied after the other, the
-    largest speedup of the later one first."""
+    """What a knowledge base contains at `version`, as counts. States that were merged into others do not
+    count, nor do their techniques. `states` counts performance states; searches added `discovered` of these.
+    `optimizations` counts techniques, once in each state; `retired` of these are no longer offered, and
+    `untried` of these have no attempts. `attempts` counts attempts: `failures` has the failed ones by kind,
+    `evidence` all of them by GPU architecture, `families` all of them by task family. These need not be whole
+    numbers, since old evidence is given less weight. `payoffs` are pairs of techniques of which one was
+    applied after the other, the largest speedup of the later one first."""
 
     version: int
     states: int

@@ -56,8 +56,8 @@ class Tally(NamedTuple):
 
 
 def total(tallies: Collection[Tally]) -> Tally:
-    """Returns the tally of the attempts of all these tallies together. It is computed in one pass, because
-    predictions spend most of their time here."""
+    """Returns the tally of the attempts of all these tallies together. Faster than `Tally.plus` for one after
+    the other; predictions spend most of their time here."""
     if len(tallies) == 1:
         return next(iter(tallies))
     count = sums = squares = failures = 0.0

@@ -207,7 +207,8 @@ class VersionedContent:
 
     def rebuild(self, events: Sequence[Values] = ()) -> None:
         """Computes the tables of performance states and optimizations anew from the events, and writes them.
-        `events` are rows that are first added to the table of events; usually there are none to add."""
+        `events` are rows that are added to the table of events before that; a repair gives them when it makes
+        a new knowledge base from the events of a damaged one."""
         with self._database.writing() as connection:
             append_events(connection, events)
             content = content_of(read_events(connection))

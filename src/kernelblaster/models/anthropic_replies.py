@@ -22,8 +22,9 @@ class StopDetails(Shape):
 
 
 class Delta(Shape):
-    """What one event of a streamed answer (its `type` is Anthropic's name for it) adds to the answer: more of
-    its `text`, or the reason why the model stopped (`stop_reason`, with explanations in `stop_details`)."""
+    """A piece of a streamed answer, which one event brings: more of the answer's `text`, or the reason why
+    the model stopped (`stop_reason`, with explanations in `stop_details`). `type` is Anthropic's name for the
+    kind of piece."""
 
     type: str | None = None
     text: str = ""

@@ -122,8 +122,9 @@ class Ledger:
             return self._reserve(model, request, most_usd)
 
     def refuse_if_spent(self, request: Request[T]) -> None:
-        """Raises `BudgetSpent`, which names the request, if the calls so far exceed the budget. To be called
-        before a call that costs nothing itself."""
+        """Raises `BudgetSpent`, which names the request, if the calls so far exceed the budget. It is for
+        calls that cost nothing themselves, such as those that a person answers: `reserve` is not called for
+        these."""
         with self._change:
             if self._exceeds(NOTHING, None):
                 raise BudgetSpent(self._refusal(request, None))

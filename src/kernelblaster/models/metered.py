@@ -14,8 +14,12 @@ from kernelblaster.models.tokens import tokens_of
 class Metered:
     """An endpoint (source of unparsed answers) that asks the inner `endpoint`, and enters each call in the
     ledger under the name `model`. Before the call it reserves the most that the call may cost; afterwards it
-    records what the call did cost. `free(request)` is True for a request that costs nothing because its
-    answer is stored. Raises BudgetSpent if the call may exceed the budget."""
+    records what the call did cost. Raises BudgetSpent if the call may exceed the budget.
+
+    `free(request)` is True for a request that costs nothing because its answer is stored. Then nothing is
+    reserved or charged, with one exception: if an earlier process was killed before it could record the cost
+    of the call that gave this answer, the cost is recorded now.
+    """
 
     def __init__(
         self, endpoint: Endpoint, model: str, ledger: Ledger, *, free: Callable[[Request[Any]], bool]

@@ -38,10 +38,11 @@ class Players:
 
 
 def strategy_named(name: StrategyName, players: Players) -> StrategyMaker:
-    """Returns a function that makes the strategy `name` for a session, played by `players`; its result is
-    reviewed (`Reviewed`). In strategies without memory, the built-in expert policy plays the roles that
-    learn, and prompts show whole profiles. In the strategy `cycles-only`, the model and the rules that name
-    states see only the durations in profiles."""
+    """Returns a function that makes the strategy `name` for a session. The roles of the search are played by
+    `players`. The candidate that the strategy finds is reviewed before it is returned (`Reviewed`). In
+    strategies without memory, the built-in expert policy plays the roles that learn, and prompts show whole
+    profiles. In the strategy `cycles-only`, the model and the rules that name states see only the durations
+    in profiles."""
 
     cast = players.cast if name in REMEMBERS else players.cast.without(LEARNING)
     detail = _DETAILS.get(name, "whole")

@@ -34,9 +34,9 @@ class SearchBudget:
         self.spent = self.evaluations_left == 0
 
     def afford(self, wanted: int, wall_seconds: float) -> int:
-        """Returns how many of `wanted` further evaluations fit into all limits, if each takes as long as the
-        average of those so far; at most 1 if there are none so far. `wall_seconds` is the time since the
-        search began."""
+        """Returns how many of `wanted` further evaluations fit into all limits (evaluations, wall-clock time,
+        device time), if each takes as long as the average of those so far. Before the first evaluation, when
+        no average is known, returns at most 1. `wall_seconds` is the time since the search began."""
         if not self.evaluations:
             return min(wanted, 1)
         fits = [wanted, self.evaluations_left]

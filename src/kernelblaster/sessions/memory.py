@@ -89,13 +89,13 @@ class Memory:
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """Returns (the name of the known performance state that matches the state of the kernel `target`, one
-        prediction for each technique). Predictions are made for the given `techniques` and for the recipes
-        (several techniques in one step) that the knowledge base offers for the kernel, except those that are
-        retired in the state. A prediction is the log speedup that is expected over the candidate with the
-        evaluation `parent`, in which the techniques `applied` were used. It is made by `theta`, the knowledge
-        base's content when the iteration began. If a technique was not tried in the state, it is predicted
-        from similar states; if the state does not have it, it is added there with a weak prior."""
+        """Returns (the name of the known performance state that matches the state of the kernel `target`,
+        predictions). There is one prediction for each of the `techniques`, and for each recipe (several
+        techniques in one step) that the knowledge base offers for the kernel; techniques and recipes that are
+        retired in the state have none. A prediction is the log speedup that is expected over the candidate
+        with the evaluation `parent`, in which the techniques `applied` were used. It is made by `theta`, the
+        knowledge base's content when the iteration began. If a technique was not tried in the state, it is
+        predicted from similar states; if the state does not have it, it is added there with a weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
@@ -211,9 +211,9 @@ class Memory:
 
     def tidying(self, now: Content) -> list[Change]:
         """Returns the changes that would keep the knowledge base small: similar performance states merged,
-        techniques that do not pay retired, old evidence given less weight. `now` is its present content. The
-        changes are due once in every 500 recorded changes (CONSOLIDATED). Empty if no multiple of 500 was
-        passed since the iteration began."""
+        techniques that do not pay retired, old evidence given less weight. `now` is its present content. This
+        is due only when its version (the number of events recorded in it) has reached or passed a multiple of
+        500 (CONSOLIDATED) since the iteration began; otherwise the result is empty."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())

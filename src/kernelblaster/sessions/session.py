@@ -21,7 +21,8 @@ class Advice:
     """What the knowledge base expects of techniques on `target`, a kernel of a candidate. `state` is the name
     of the performance state that the kernel is in. Each of the `options` has an `optimization` (technique,
     title, description), a `prediction` (speedup, interval, chance of a valid candidate) and notes. `left_out`
-    says of known techniques that are no options, by their names, why they are of no use there."""
+    has known techniques that are no options because they are of no use there; it maps the name of each to the
+    reason."""
 
     target: Target
     state: str

@@ -87,9 +87,10 @@ def raise_budget(run: Run, budget: int | None, by: str) -> None:
 
 def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
     """Stops the search of the run in `folder`. Without `now`, asks it to end before its next candidate, and
-    returns this command. With `now`, ends its process by a signal, waits for that and returns None. `by` says
-    who asks, for the record. Raises StoreError if no process of this machine works on the run, or if its
-    process does not end; with `now` also if the run belongs to a bench."""
+    returns this command. With `now`, ends the process by a signal, waits until it has ended, and returns
+    None. `by` says who asks, for the record. Raises StoreError if no process of this machine works on the
+    run. With `now`, also raises StoreError if the process does not end, or if the run belongs to a bench,
+    because the bench's process does more than this run."""
     pid = writer_of(folder)
     if pid is None:
         raise StoreError(f"{folder.name}: no process of this machine works on it.")

@@ -148,8 +148,9 @@ def open_store(where: str) -> StoreDatabase:
 
 
 def own_schema(store: StoreDatabase, url: str, schema: str) -> str:
-    """Returns the URL of a schema (a namespace for tables of its own) in `store`, a PostgreSQL database with
-    the URL `url`. Makes the schema if there is none."""
+    """Makes a schema (a namespace for tables) named `schema` in `store`, unless it exists, and returns the
+    URL by which connections use that schema's tables. So a bench can have its knowledge base in the database
+    that has its runs. `store` is a PostgreSQL database, `url` its URL."""
     store.transact(lambda connection: connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}")))
     return f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}"
 

@@ -137,9 +137,10 @@ class History:
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What the run changed in the knowledge base, as JSON data: the versions before ("from") and after
-        ("to"), added performance states, techniques with their scores before and after, reasons, and the
-        recorded changes. None until the run has ended."""
+        """What the run changed in the knowledge base, as JSON data: its version before ("from") and after
+        ("to"); the names of added performance "states"; the changed "techniques" with their scores before and
+        after; the "reasons" that were found for surprising results; and the recorded changes ("events"). None
+        until the run has ended."""
         return self._results["learned"] if self._results else None
 
     def source_of(self, judged: JudgedCandidate) -> str:

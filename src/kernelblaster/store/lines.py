@@ -39,8 +39,8 @@ class RunEvent(Record):
 
 
 def encode(event: RunEvent, before: str) -> tuple[bytes, str]:
-    """Writes an event as a log line: returns it without its newline, and its checksum, which also covers
-    `before`, the checksum of the line before."""
+    """Returns (the log line of `event` without its newline, the line's checksum). `before` is the checksum of
+    the line before it, which the new checksum covers too."""
     text = event.model_dump_json(exclude_none=True).encode()
     own = _chained(text, before)
     return text[:-1] + b',"sum":"' + own.encode() + b'"}', own

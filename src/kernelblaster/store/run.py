@@ -179,8 +179,9 @@ def create_run(root: Path, *, kept: SharedRuns | None = None, **about: Any) -> R
 
 
 def reserve_run(root: Path) -> Path:
-    """Makes the folder of a new run under `root`, to be begun later. Folders that others have reserved and
-    never begun are removed. Raises StoreError if the folder cannot be made."""
+    """Makes an empty folder for a new run under `root`, and returns its path; `begin_run` later begins the
+    run in it. Also removes folders that were made so and were never begun, if they are empty and more than an
+    hour old, such as those of commands that were killed. Raises StoreError if the folder cannot be made."""
     folder = _new_folder(root)
     _make(folder)
     for left in root.iterdir():

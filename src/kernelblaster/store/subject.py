@@ -9,8 +9,9 @@ from kernelblaster.tasks.catalog import find, load_file, load_task, suites_folde
 
 
 def keep_task(run: Run, task: Task) -> None:
-    """Stores the task's source and types in the run, so that the run does not depend on the user's file. Does
-    nothing if they are stored already."""
+    """Stores the task's source in the run, so that the run does not depend on the user's file; also the
+    task's name, the type of its inputs, and the type to which its tensors are cast. Does nothing if they are
+    stored already."""
     suffix = ".cu" if task.kind == "cuda" else ".py"
     kept = {"name": task.name, "dtype": task.dtype, "cast": task.cast, "suffix": suffix}
     run.once("task", "kept", lambda: kept | {"source": run.files.put(task.source)})

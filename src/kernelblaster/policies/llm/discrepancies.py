@@ -38,9 +38,13 @@ class ResultsView:
 def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None) -> list[Piece]:
     """Returns texts for a prompt, one for each of `discrepancies` (each a technique's expected gain against
     the measured one), numbered from 0, so that the model's answer can refer to them. The first three are
-    never left out of a long prompt. With a `view`, each text also describes one attempt and how the profile
-    changed. A second text for each then shows how the source changed; a long prompt leaves these second texts
-    out first."""
+    never left out of a long prompt.
+
+    With a `view`, each text also describes one attempt at the technique and how it changed the profile: of
+    the valid attempts the one with the most unexpected gain; the first attempt if none was valid. A further
+    text for each discrepancy shows how this attempt changed the source; a long prompt leaves out these
+    further texts first.
+    """
     pieces = []
     for number, discrepancy in enumerate(discrepancies):
         importance = NEEDED if number < 3 else max(1, 60 - number)

@@ -37,16 +37,18 @@ def figure(name: str, value: float) -> str:
 
 
 def change(name: str, old: float, new: float) -> str:
-    """Returns the metric `name` of a performance state before and after a change in words, such as `device
-    memory 13% to 67%`. `old` and `new` are fractions of 1, as the value in `figure`."""
+    """Returns in words the two values that a metric of a performance state had before and after a change,
+    such as `device memory 13% to 67%`. `name` is the metric; its values `old` and `new` are fractions of 1,
+    like the value in `figure`."""
     return f"{figure(name, old)} to {_number(name, new)}"
 
 
 def reached(state: State) -> str:
-    """Returns in a sentence or two how busy the GPU's parts were in a performance state; empty if nothing of
-    that was measured. A state can be named after DRAM or the L2 cache even if these reached only 60 % of
-    their peak. If this part alone would need at most 90 % of the time, a second sentence says so, and that
-    something else holds the kernel up for the rest."""
+    """Returns a sentence for a prompt on how busy the GPU was in a performance state: its four busiest parts
+    (MOST_BUSY) and the occupancy. Empty if no part was measured. A state that is named after DRAM or the L2
+    cache may have used this memory at only 60 % of its peak. So a second sentence is added if the memory, at
+    its reachable peak, would need at most 90 % of the kernel's time: it says so, and that something else
+    holds the kernel up for the rest."""
     uses = {name: state.metrics[name] for name in BUSY if name in state.metrics and name != "occupancy"}
     if not uses:
         return ""

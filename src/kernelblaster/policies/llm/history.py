@@ -27,11 +27,12 @@ class Tried:
 
 
 def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
-    """Returns lines for a prompt on the earlier steps of the run in `tried`, each with its result, in four
-    groups: steps that started from the candidate `code`; steps that led to this candidate; steps from other
-    candidates that failed; and steps from other candidates in the same performance `state` that did not fail.
-    Each group has at most eight lines (SHOWN), the latest step first. `kernel` is the kernel that the prompt
-    is about; a line names its step's kernel only if that is another one."""
+    """Returns lines for a prompt on earlier steps of the run in `tried`, each with its result, in four
+    groups: (1) steps that changed the candidate `code` (16 hexadecimal digits); (2) steps by which the run
+    came from its first candidate to this one; (3) steps that changed other candidates and failed; (4) steps
+    that changed other candidates, did not fail, and were made in the performance state named `state`. Each
+    group has at most eight lines (SHOWN), the latest step first. `kernel` is the kernel that the prompt is
+    about; a line names the kernel that its step changed only if that is another one."""
     way = path_steps(tried.steps, code)
     here = [step for step in tried.steps if step.parent == code]
     others = [step for step in tried.steps if step.parent != code and step not in way]

@@ -99,11 +99,11 @@ def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> Rewri
 def technique_words(
     around: Neighbourhood, technique: str, scene: Scene, family: str | None, described: str
 ) -> str:
-    """Returns a prompt's text on `technique`, for a kernel of a `family` (kind of computation; None:
-    unknown): what the knowledge base has on it in the kernel's performance state and in similar ones
-    (`around`). `scene` has the GPU and what else texts need. `described` is the description by the model that
-    proposed the technique in this run, or empty; it is used if the knowledge base does not have the technique
-    or does not describe it."""
+    """Returns a prompt's text on `technique`: what the knowledge base has on it in the kernel's performance
+    state and in similar ones (`around`). The speedups in it are predicted for the run's GPU, which `scene`
+    has, and for kernels of a `family` (kind of computation; None: any). `described` is the description by the
+    model that proposed the technique in this run, or empty; it is used if the knowledge base does not have
+    the technique or does not describe it."""
     known = around.techniques(scene.architecture, (), family)
     one = next((one for one in known if one.technique == technique), None)
     if one is None:

@@ -66,8 +66,9 @@ class Room:
 
 
 def less_room(room: Room | int, tokens: int) -> Room | int:
-    """Returns the limits that remain for the rest of a prompt when another part of it takes `tokens`: `room`
-    (an int: a single limit) with each limit lowered by that number."""
+    """Returns the limits that are left for the rest of a prompt, of which another part takes `tokens`. `room`
+    has the limits of the whole prompt, and each is lowered by `tokens`; an int is a single limit, and then so
+    is the result."""
     if isinstance(room, int):
         return room - tokens
     return Room(room.comfortable - tokens, room.most - tokens)

@@ -124,8 +124,11 @@ class Scene:
         return timing.candidate_us / timing.floor_us if timing and timing.floor_us > 0 else None
 
     def history(self, code: str, state: str, kernel: str) -> list[Piece]:
-        """Returns lines for a prompt on earlier steps of the run: from the candidate `code` (16 hexadecimal
-        digits), on the way to it, on other candidates that failed, and elsewhere in the same performance
-        `state`. `kernel` is the kernel that the prompt is about."""
+        """Returns lines for a prompt on earlier steps of the run, each with its result, in four groups: (1)
+        steps that changed the candidate `code` (16 hexadecimal digits); (2) steps by which the run came from
+        its first candidate to this one; (3) steps that changed other candidates and failed; (4) steps that
+        changed other candidates, did not fail, and were made in the performance state named `state`. `kernel`
+        is the kernel that the prompt is about; a line names the kernel that its step changed only if that is
+        another one."""
         tried = Tried(self.session.log.steps, self.session.judging.evaluations, self.summaries)
         return history(tried, code, state, kernel)

@@ -31,10 +31,11 @@ class NamedStates(BaseModel):
 def states_by_model(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> tuple[KernelState, ...]:
-    """Returns the performance state of each kernel in the `profile` of `candidate`, in launch order. `scene`
-    is the context for the prompt. The model names the states; their metrics are those of the profile. Kernels
-    that the model does not name are named by the rules of the built-in expert policy, and all are if it gives
-    no usable answer. `floor_bytes` is the least memory traffic of the task, in bytes."""
+    """Asks the model for the performance state of each kernel in the `profile` of `candidate`, and returns
+    the states in launch order. Bottleneck and description of a state are the model's, its metrics those of
+    the profile. A kernel that is missing in the model's answer gets the state that the rules of the built-in
+    expert policy find; all kernels do if there is no usable answer. `scene` is the context for the prompt;
+    `floor_bytes` is the least memory traffic of the task, in bytes."""
     found = extract_states(profile, floor_bytes)
     answer = scene.asker.ask(extractor_question(scene, candidate, profile, floor_bytes))
     named = {one.kernel: one for one in answer.kernels} if answer else {}

@@ -21,10 +21,11 @@ class Matched(BaseModel):
 
 
 def match_by_model(scene: Scene, state: State) -> State:
-    """Asks the model which performance state of the knowledge base is the same as `state`. Returns `state`
-    with that state's name. Returns it unchanged if its own name is known already, if the model finds none
-    that is the same, or if there is no usable answer; the search then uses the nearest state by distance.
-    `scene` is the context for the prompt."""
+    """Asks the model which known performance state of the knowledge base is the same as `state`. Returns a
+    copy of `state` that has the name of this known state. Returns `state` unchanged if (1) the knowledge base
+    has a state of its name already, in which case the model is not asked, (2) the model finds none that is
+    the same, or (3) there is no usable answer. In the last two cases the search uses the nearest known state
+    by distance. `scene` is the context for the prompt."""
     content = scene.session.memory.now()
     if state.name in content.states or not content.living:
         return state

@@ -58,8 +58,9 @@ def block_of(source: CudaSource, launch: LaunchSyntax) -> list[Constant] | None:
 
 
 def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
-    """Yields edits that replace whole-number literals below the syntax node `root`. `changes` maps each
-    number to replace to the new one."""
+    """Yields edits that put new numbers in place of whole-number literals (decimal digits alone, such as
+    `256`) below the syntax node `root`. `changes` maps each old number to the new one; numbers that are no
+    key of it stay."""
     for node in walk(root, "number_literal"):
         if WHOLE.fullmatch(text(node)) and int(text(node)) in changes:
             yield node.start_byte, node.end_byte, str(changes[int(text(node))])

@@ -9,8 +9,8 @@ from kernelblaster.tasks.cuda_source import Function, operator, text, walk
 
 
 def is_written(kernel: Function, pointer: str) -> bool:
-    """True if the kernel may write through `pointer`: if it uses it in any way other than reading an element,
-    for example assigns to an element or passes the pointer to a function."""
+    """True if the kernel may write through `pointer`: if it does anything with the pointer but read an
+    element, for example assigns to an element or passes the pointer to a function."""
     read = {node.id for node in reads(kernel, pointer)}
     for name in walk(kernel.body, "identifier"):
         above = name.parent
