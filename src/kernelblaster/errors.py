@@ -40,7 +40,8 @@ class KnowledgeUnreachable(KnowledgeError):
 
 
 class StoreError(KernelBlasterError):
-    """A run (the recorded log and files of one search) cannot be read or written."""
+    """A run (the recorded log and files of one search) cannot be found, read or written, or lacks what is
+    asked of it, such as a correct candidate."""
 
 
 class StoreUnreachable(StoreError):

@@ -56,8 +56,8 @@ class KeeperLost(KernelBlasterError):
 
 
 def key_names() -> frozenset[str]:
-    """The names of the environment variables (like OPENAI_API_KEY) whose keys the keeper holds, the command's
-    trusted helper process; empty if there is no keeper."""
+    """The names of the environment variables (like OPENAI_API_KEY) whose keys are held by the keeper, the
+    command's trusted helper process; empty if there is no keeper."""
     _, _, names = keeper_address().partition(" ")
     return frozenset(names.split())
 

@@ -55,11 +55,12 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
 def open_searching(
     kind: DeviceKind = "auto", gpu: str | None = None, **options: object
 ) -> Iterator[DeviceJudge]:
-    """A context that gives a judge for a search, on the GPU of this machine (`kind` "cuda") or the emulated
-    device that stands for `gpu`; "auto" takes the GPU if there is one. `gpu` None stands for the default one.
-    `options` are fields of `EvaluationOptions` with their values. On the emulated device its evaluations
-    include a profile, which costs nothing there. On a GPU they do not: the search asks for the profiles that
-    it needs."""
+    """A context that gives a judge for a search, with a device of its own; both are closed at the end. The
+    device is the GPU of this machine (`kind` "cuda"), or the emulated device that stands for `gpu` (None:
+    DEFAULT_GPU); "auto" means "cuda" if there is a usable GPU and `gpu` is None, else "emulated". `options`
+    are fields of `EvaluationOptions` with their values. The judge's evaluations include a profile on the
+    emulated device, where it costs nothing. On a GPU they do not: the search asks for the profiles that it
+    needs."""
     with open_judge(kind, gpu, **options) as judge:
         judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge

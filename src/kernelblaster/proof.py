@@ -39,14 +39,16 @@ _cases: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
 
 
 class Proof(Record):
-    """A verdict in a form in which others can repeat it, written to a file as JSON. It has the sources of a
-    task (`task_name`, a file with the ending `task_suffix`; its text is `task_source`) and of a candidate
-    (`candidate_source`), and the verdict on the candidate, in version `format` of this form. `task_digest` is
-    a hash of the task as derived from its source; `candidate_defines` are values for the candidate's tunable
-    constants. `cases` are the sizes and kinds of values on which it was compared with the reference.
-    `evaluation` has the verdict, the seed, every comparison and every timing sample. `software` maps tools to
-    versions, and `judge` to a hash of the judge's source. `checked` and `unchecked` say in words what was
-    checked and what was not."""
+    """A verdict in a form in which others can repeat it, written to a file as JSON; `format` is the version
+    of that form.
+
+    The task: `task_name`, the text `task_source` of its file, the file's ending `task_suffix`, and
+    `task_digest`, a hash of the task as derived from its source. The candidate: `candidate_source`, and the
+    values `candidate_defines` of its tunable constants. `cases` are the sizes and kinds of values on which
+    the candidate was compared with the reference. `evaluation` has the verdict, the seed, every comparison
+    and every timing sample. `software` maps tools to versions, and `judge` to a hash of the judge's source.
+    `checked` and `unchecked` say in words what was checked and what was not.
+    """
 
     format: Literal[1] = 1
     task_name: str

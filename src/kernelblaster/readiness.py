@@ -32,8 +32,8 @@ class Readiness(Record):
 def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
     """Returns for each command that takes a task whether it will work on `task`. The first stages of the
     command are tried, which takes a second or two in all and needs no device. `fitness` says whether the
-    task's reference can be scored at all; if it cannot, no command works. Commands that judge candidates need
-    a working compiler."""
+    task's reference can be scored at all; if it cannot, no command works. Without a usable compiler (nvcc),
+    commands that judge candidates do not work."""
     unfit = None if fitness.fit else f"unfit to be scored: {fitness.problems[0]}"
     judged = unfit or _problem(toolchain) or _problem(lambda: _screened(task))
     expert = judged or _problem(lambda: ExpertPolicy().initial(task))

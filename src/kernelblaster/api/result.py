@@ -29,13 +29,16 @@ MODULE_FILE = "optimized.py"
 
 
 class OptimizeResult:
-    """The result of a run, read from its folder: the best candidate, or the best so far if the run has not
-    ended. Times are in microseconds; if `modelled`, they come from a model of the GPU.
+    """The result of a run, read from the run's folder (`run`): the best candidate, or the best so far if the
+    run has not ended. Times are in microseconds; if `modelled`, they come from a model of the GPU. Making
+    this object raises StoreError if the run has no correct candidate.
 
-    If a module was optimized, `original` is that module and `inputs` are its example inputs. `module()` then
-    returns a module like `original` that runs the kernel. Without `inputs`, the module that it returns has
-    the parameters of `original`, but its class is the one that `export` writes. Raises StoreError if no
-    candidate is correct.
+    `original` and `inputs` matter only to `module()`, which returns a module that runs the best kernel.
+    `original` is the module that was optimized, `inputs` are its example inputs.
+    (1) With both, the result is like `original` and shares its parameters.
+    (2) With `original` alone, it is of the class that `export` writes, with copies of the parameters of
+    `original`.
+    (3) Without `original`, it is of that class, built with the task's own constructor arguments.
     """
 
     def __init__(
@@ -166,12 +169,19 @@ class OptimizeResult:
         return write(contents, Path(path), set())[0]
 
     def module(self) -> "torch.nn.Module":
-        """Returns a module that runs the best kernel. Where the kernel cannot run (no GPU, or inputs that it
-        was not verified on), the original code runs instead, with a warning that says why. If this result was
-        made with `original` and `inputs`, the module is like `original` in all else: class, signature,
-        attributes, and the parameters themselves, which both share. Otherwise, and if the kernel has not as
-        many inputs as there are tensors in `inputs`, its class is the one that `export` writes, with copies
-        of the parameters of `original`."""
+        """Returns a module that runs the best kernel. For a call that the kernel cannot do (no GPU, or inputs
+        that it was not verified on), the module runs the original code instead, with a warning that says why.
+        What else the module is depends on how this OptimizeResult was made.
+        (1) With `original` and `inputs`: of a class derived from that of `original`, with the same signature
+        and attributes. The two modules share their parameters.
+        (2) With `original` only, or if the kernel does not have as many inputs as there are tensors in
+        `inputs`: of the class OptimizedModel that `export` writes, with copies of the parameters of
+        `original`, and in its training mode.
+        (3) Without `original`: of the class OptimizedModel, built with the task's own constructor arguments.
+
+        Raises KernelBlasterError if the task cannot be exported as a module (a CUDA source, for example) or,
+        in case (2), if the parameters do not fit.
+        """
         loaded = self._loaded()
         if self._given is not None:
             from kernelblaster.api.drop_in import with_kernel

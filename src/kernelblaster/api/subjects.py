@@ -34,14 +34,16 @@ def load_task(
     init: str | None = None,
     name: str | None = None,
 ) -> Task:
-    """Returns the task that `task` names (a name of a shipped suite, a file, a module, or source text), with
-    its signature (arguments and types) and workloads (choices of all sizes). Raises BadTask if no task can be
-    made of it, or if the arguments contradict each other.
+    """Returns the task that `task` stands for (a name of a shipped suite, a file, a module, or source text),
+    with its signature (arguments and types) and workloads (choices of all sizes). A Task is returned as it
+    is. Raises BadTask if no task can be made of it, or if the arguments contradict each other.
 
-    A module needs example `inputs`, which also determine its types. Files and names have inputs of their own,
-    which are cast to `dtype` if given. For a file without inputs, `inputs` and `init` are Python expressions
-    (text) for the inputs and for the arguments of the module's constructor. `name` is what a task from a
-    module or from source text is called; None for a name of its own."""
+    `inputs` are example inputs. A module needs them, and they determine its types. Names, files and source
+    text usually define inputs of their own, whose floating tensors are cast to `dtype` (None: not cast). For
+    a module in a file that defines none, `inputs` and `init` are Python expressions (text) for its inputs and
+    for the arguments of its constructor. `name` is what a task from a module or from source text is called;
+    None: a name is made for it.
+    """
     if isinstance(task, str | Path | Task):
         if inputs is not None and not isinstance(inputs, str):
             raise BadTask("example inputs go with a module; for a file, give them as text.")

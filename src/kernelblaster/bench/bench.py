@@ -31,8 +31,10 @@ from kernelblaster.store.pointer import pointer_of
 
 
 class Bench(WorkFolder):
-    """An open bench in its folder: plan, results and measurements. `writing` takes the folder's lock, which
-    only one process can hold. Raises KernelBlasterError if the folder holds something else."""
+    """An open bench: its plan, its results and its final measurements, all kept in `folder`. With `writing`,
+    it is opened to be continued and the folder is locked, so that no other process can do so; without, it can
+    only be read. Making this object raises KernelBlasterError if the folder holds something else, StoreError
+    if another process is writing."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         super().__init__(folder, KIND, "bench", writing=writing)

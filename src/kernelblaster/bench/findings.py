@@ -66,11 +66,15 @@ class StudyAnswer:
 @dataclass(frozen=True)
 class StudyFindings:
     """Results of one study so far. `arms` has the statistics of each way to search that the study compares,
-    `answers` what they say about each claim of the MAIC-RL paper. `tasks` is the number of tasks that were
-    searched in all arms; `left_out` has the other tasks by name, with the reason. `planned` is the number of
-    seeds of the plan. `seeds` is how many of these enter the statistics: those with which at least 80 % as
-    many tasks were searched as with the most complete seed. `budget` is the most candidates that a search may
-    judge."""
+    `answers` what they say about each claim of the MAIC-RL paper. `budget` is the most candidates that a
+    search may judge.
+
+    Only some seeds and tasks count. `planned` is the number of seeds of the plan, `seeds` the number of those
+    that count. Seeds with few searched tasks are left out, as many as necessary for the tasks that were
+    searched with all other seeds to be at least 80 % of those searched with the most complete seed. `tasks`
+    is the number of tasks that have a valid result in every arm with every seed that counts; `left_out` has
+    the other tasks by name, with the reason.
+    """
 
     study: Study
     tasks: int

@@ -151,9 +151,10 @@ class JobResult(Record):
     rejected by a language model's review of its source. `ranked` are two numbers: pairs of candidates that
     the emulator's timing model put in the right order, and pairs compared.
 
-    Times are in microseconds, from a model of the GPU if `modelled`: those of the first and the best
-    candidate, of the baseline, and of the floor (the least that the GPU's bandwidth and peak rates allow).
-    `gain` is the best candidate's speedup over the first. All of these are None without a valid candidate.
+    `first_us` and `best_us` are the times of the first correct and the best candidate in microseconds,
+    `baseline_us` that of the baseline, and `floor_us` the least that the GPU's bandwidth and peak rates
+    allow. `modelled`: they come from a model of the GPU. `gain` is the best candidate's speedup over the
+    first. Times and gain are None if no candidate is correct.
     """
 
     job: str
@@ -178,8 +179,8 @@ class JobResult(Record):
 
 
 class Measured(Record):
-    """The final measurement of a job's best candidate against one `baseline`: "eager" and so on. With
-    "initial" it is the gain over the search's first candidate, which is computed from two measurements
+    """The final measurement of a job's best candidate against one `baseline`, such as "eager". If that is
+    "initial", the search's first candidate, `speedup` is not measured but computed from two measurements
     against eager PyTorch. Times are in microseconds: `us` of the candidate, `baseline_us` of the baseline,
     and `floor_us`, the least that the GPU's bandwidth and peak rates allow. `outcome` is the kind of the
     judge's verdict, such as "Accepted". `absent`: the baseline does not run. `speedup` is None if the

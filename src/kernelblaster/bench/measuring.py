@@ -150,9 +150,10 @@ def measure_all(
     `folder` is the bench's.
 
     Without a `dispatcher` (which sends work to the devices of a fleet), results are measured one after
-    another, with `apart` in another process, since code of a task may crash it. With one, `workers` processes
-    measure on the devices of its fleet. If a result crashed its process twice, its measurements have the
-    outcome `Died`."""
+    another: in this process or, with `apart`, in another one, so that code of a task that crashes does not
+    end this process. With a dispatcher, `workers` processes measure on the devices of its fleet. If a result
+    crashed its process twice, its measurements have the outcome `Died`.
+    """
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:

@@ -106,10 +106,11 @@ def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]
 def fast_p_band(
     speedups: Sequence[float | None], at: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE
 ) -> list[Interval]:
-    """For each p in `at`, the share of tasks whose entry in `speedups` shows that the candidate is more than
-    p times as fast as the baseline (see `fast_p`), with a confidence interval, which is found by resampling
-    the tasks (bootstrap). `confidence` 0.95 gives 95 % intervals; `seed` makes the resampling repeatable.
-    Empty without tasks."""
+    """For each p in `at`, the share of all tasks whose candidate is more than p times as fast as the
+    baseline, as by `fast_p`, with a confidence interval. `speedups` has one number for each task (None: no
+    valid candidate, which counts as not faster). The interval is found by resampling the tasks (bootstrap):
+    `confidence` 0.95 gives 95 % intervals, and `seed` makes the resampling repeatable. Empty without
+    tasks."""
     if not speedups:
         return []
     reached = np.array([[s is not None and s > p for p in at] for s in speedups], dtype=np.float64)
@@ -167,10 +168,10 @@ def doublings(gains: Sequence[float | None]) -> float:
 
 
 def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
-    """Returns what searches gained for each unit of cost that they spent. The keys of the result are the
-    units: "evaluation", "device_second", "second", "token" and "usd". The gain is the sum of log2 of `gains`,
-    the speedups of the searches (None counts as no gain). It is divided by what `cost` says was spent, so 1
-    means that the speed doubled for one unit. None for a unit of which nothing was spent, or whose price is
+    """Returns for each kind of cost how much searches gained for one unit of it. The keys of the result are
+    the units: "evaluation", "device_second", "second", "token" and "usd". What was gained is the sum of log2
+    of `gains`, the speedups of the searches (None counts as no gain), so 1 is one doubling of speed. It is
+    divided by what `cost` says was spent. None for a unit of which nothing was spent, or whose price is
     unknown."""
     total = doublings(gains)
     spent = {

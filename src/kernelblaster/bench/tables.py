@@ -45,7 +45,7 @@ def in_group(rows: Sequence[Row], group: str) -> list[Row]:
 
 def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
     """Returns one speedup over this baseline for each task in `rows` (results of searches): the geometric
-    mean over the task's seeds. None for a task that has no speedup with one of the seeds."""
+    mean over the task's seeds. None for a task whose speedup is missing for any of its seeds."""
     by_task: dict[str, list[float | None]] = {}
     for row in rows:
         by_task.setdefault(row.result.task, []).append(row.speedup(baseline))

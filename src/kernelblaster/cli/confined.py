@@ -45,11 +45,14 @@ def confine_command(
     `tasks` are names of tasks as the user gave them; `stranger` is the path of one more file with a task's
     code that the user did not name, such as the copy in a run (empty: none). `reads` are files and folders
     that the command reads, `fills` existing folders that it fills. `device` is the kind of device that the
-    command may use, None if it uses none. `network` is empty, or says in words what needs the network (a
-    fleet, a shared store). A command that needs the network is not confined, and gets back the environment
-    variables that it hid at its start. Raises KernelBlasterError if tasks that are not shipped would run
-    without confinement, unless the user gave --unsafe or --trust-tasks, and BadTask if a name stands for
-    no task.
+    command may use, None if it uses none. `network` says in words what needs the network (a fleet, a shared
+    store); empty if nothing does.
+
+    A command that needs the network is not confined. The environment variables that this process hid at its
+    start are then set again, except API keys, because reaching a database or other machines may need them.
+    With --trust-tasks, the command is not confined either. Raises KernelBlasterError if tasks that are not
+    shipped would run without confinement, unless the user gave --unsafe or --trust-tasks, and BadTask if a
+    name stands for no task.
     """
     if not keeper.is_running() or settings().confined:
         return

@@ -47,9 +47,9 @@ class SilentBench:
 
 
 class Rate:
-    """Counts the candidates that searches have judged since this object was made (`judged`). For a search
-    that was continued, only candidates judged since then count. As text: "120 candidates judged in 60 s: 120
-    a minute"."""
+    """Counts the candidates that searches have judged since this object was made (`judged`). Those that a
+    search had judged before it was continued are left out. As text: "120 candidates judged in 60 s: 120 a
+    minute"."""
 
     def __init__(self) -> None:
         self._start = self._last = time.monotonic()

@@ -29,17 +29,18 @@ NO_GRADIENTS = "no gradients flow to the parameters through the kernel: it is fo
 
 class ExportedKernel:
     """A CUDA source with a launch function, compiled by nvcc for the GPU `architecture`, once on each
-    machine. `outputs`, `inputs` and `parameters` describe the function's arguments in order: a tensor is
-    (name, type, sizes), a number is (name, type). `sizes` says for each size, by name, where its value comes
-    from: a number is the value itself, fixed when the module is built; "free": it is read from the shapes of
-    the inputs; "derived": it is known only after running forward of `model`, the original module's class.
+    machine. `outputs`, `inputs` and `parameters` describe the launch function's arguments in order: (name,
+    type, sizes) for a tensor, (name, type) for a scalar. `sizes` says for each size, by name, where its value
+    comes from. A number is the value itself, fixed when the module is built; "free": it is read from the
+    shapes of the inputs; "derived": it is known only after running forward of `model`, the original module's
+    class.
 
-    The kernel is used only for calls like those it was judged for. `built_with` are the arguments that the
-    module was built with then. `modes` are the modes of the module that the kernel is for: each is a list
-    with `training` of the module and all its submodules; None if the module computes the same in every mode.
-    If inputs and parameters have more than `most_bytes` bytes in all, the kernel is not used. The function
-    `call` returns the positional and the named arguments of forward for the kernel's inputs; None if these
-    are the positional arguments.
+    The kernel is used only for calls like those it was judged for. `built_with` are the constructor arguments
+    of the module that it was judged for: a list by position, or a dict by name. `modes` are the modes of the
+    module that the kernel is for: each is a list with `training` of the module and all its submodules; None
+    if the module computes the same in every mode. If inputs and parameters have more than `most_bytes` bytes
+    in all, the kernel is not used. The function `call` turns the kernel's inputs into the arguments of
+    forward: (positional ones, named ones). None if the kernel's inputs are the positional arguments.
     """
 
     alignment = 256

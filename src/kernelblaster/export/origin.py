@@ -23,9 +23,10 @@ class Origin:
 
 
 def header_lines(origin: Origin) -> list[str]:
-    """The lines of the comment at the top of an exported file, without comment marks; line breaks in names
-    are removed, so that none can end the comment. Two hashes identify the candidate: its `code` (of source
-    and constants, as in trajectories), and the name of its `source` among the run's files."""
+    """The lines of the comment at the top of an exported file, without comment marks: task, run, device,
+    verdict and the techniques applied. Two hashes identify the candidate: "code", a hash of its source and
+    constants, and "source", the name that its source has among the run's files. Line breaks in names are
+    removed, so that none can end the comment."""
     evaluation = origin.evaluation
     lines = [
         f"{evaluation.task}, optimized by KernelBlaster",

@@ -24,12 +24,12 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 
 @dataclass(eq=False)
 class Pending:
-    """A request that waits for its answer. `client` is who asks; `search` is (client, hash of the task): one
-    client searches one task after another. `work` is a hash of what is to be done, equal for requests that
-    run the same code on the same kind of device. `compiled` is the compiled candidate; None if it is not
-    compiled yet, or if the request needs none. `since` is when the request was made (a `time.monotonic`, in
-    seconds). `alone` is set after a device's process was lost with this request, or a batch with it failed:
-    it is then sent again without other requests."""
+    """A request that waits for its answer. `client` identifies who sent it. A client searches one task after
+    another; `search` is (client, hash of the task). `work` is a hash of what is to be done, equal for
+    requests that run the same code on the same kind of device. `compiled` is the compiled candidate; None if
+    it is not compiled yet, or if the request needs none. `since` is when the request was made (a
+    `time.monotonic`, in seconds). `alone`: it is sent to a device without other requests, because a device's
+    process was lost with it, or a batch that it was in failed."""
 
     request: Request
     client: Hashable
@@ -94,9 +94,9 @@ class Desk:
     """The queue of one device, in front of `owner`, the process that has the device. `facts` describe the
     device (name, GPU). A request moves through four places: `waiting` to be compiled, `compiling`, `ready`
     for the device, and `at_work` on it. `began` is when the device began with what is at work (a
-    `time.monotonic`, in seconds). `clients` are the searches whose present task is judged on this device.
-    `answered` is the number of requests answered. `used` has the seconds of device time by search
-    (`Pending.search`)."""
+    `time.monotonic`, in seconds). `clients` are those who send requests (`Pending.client`) and whose present
+    task is judged on this device. `answered` is the number of requests answered. `used` has the seconds of
+    device time that each search (`Pending.search`) has used."""
 
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner

@@ -36,9 +36,10 @@ Compiled = Binary | CompiledObject | Outcome
 
 class DeviceOwner:
     """Owns the GPU of this process, or a PTX machine (an emulator on the CPU), and answers requests one at a
-    time. Judges are opened when they are first needed, and stay open. They keep what they prepare for a task,
-    such as its reference module, for up to six tasks (PREPARED), one of which may have a compiled baseline.
-    If a further task would be too many, everything that they keep is freed first."""
+    time. Judges are opened when they are first needed, and stay open. What they prepare for a task, such as
+    its reference module, is kept for the next request, for at most six tasks (PREPARED), of which at most one
+    is timed against torch.compile. When a request for a further task would exceed these limits, everything
+    kept for the earlier tasks is freed first."""
 
     def __init__(self) -> None:
         self._open = ExitStack()

@@ -71,8 +71,8 @@ class Dispatcher:
 
     def submit(self, request: Request, client: Hashable) -> "Future[Any]":
         """Queues a request and returns a future for its answer; the future raises the KernelBlasterError that
-        says why there is none. `client` is any hashable value; all requests with an equal one belong to one
-        search."""
+        says why there is none. `client` is any hashable value that identifies who asks. A client searches one
+        task after another, and its requests about one task go to one device."""
         pending = Pending(request, client, work_of(request))
         self._open.add(pending)
         self._mail.put(partial(self._queue, pending))
@@ -81,7 +81,8 @@ class Dispatcher:
         return pending.answer
 
     def leave(self, client: Hashable) -> None:
-        """Forgets the search `client`: those of its requests that no device has begun are dropped."""
+        """Forgets `client`, who sends no further requests: those of its requests that no device has begun are
+        dropped."""
         self._mail.put(partial(self._drop, client))
 
     @property

@@ -31,9 +31,8 @@ class Leases(Protocol):
 
 
 class PassingLeases:
-    """Leases of a dispatcher (the object that hands requests to devices) that keeps no record on disk. A
-    lease counts how often the process of a device was lost with a piece of work; here the counts are in the
-    memory of this process, and gone when it ends."""
+    """Leases without a record on disk: how often a device's process was lost with a piece of work is counted
+    in the memory of this process, and forgotten when the process ends."""
 
     def __init__(self) -> None:
         self._lost: Counter[str] = Counter()

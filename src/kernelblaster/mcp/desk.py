@@ -45,9 +45,10 @@ class AgentDesk:
 
     def source(self, candidate: str, run: str | None) -> str:
         """Returns the CUDA source that an agent means by `candidate`: the source itself (then it has line
-        breaks), the id of a source that `run` recorded, or the name of a `.cu` file in an allowed folder. If
-        `run` is None, an id is looked for as in `kept`. Raises KernelBlasterError if it is none of these, or
-        has more than 400,000 characters (LONGEST_SOURCE)."""
+        breaks), the id of a recorded source, or the name of a `.cu` file in an allowed folder. An id is
+        looked up in the run named `run`. If that is None, it is looked up in the runs in which this server
+        recorded its latest candidate for each task. Raises KernelBlasterError if `candidate` is none of
+        these, or has more than 400,000 characters (LONGEST_SOURCE)."""
         given = candidate.strip()
         if "\n" in given:
             if len(given) > LONGEST_SOURCE:

@@ -154,11 +154,15 @@ class JudgeDesk:
     ) -> dict[str, Any]:
         """Judges a candidate for `task` and records it in `run`; None makes a new run. `source` is its CUDA
         source. `technique` names the technique by which it was made from the run's best candidate so far; the
-        knowledge base learns what that gained. None: it learns nothing. `description` says what a technique
-        of the agent's own does; without one, it is not offered to others. `sweep`: every combination of the
-        constants that the source declares as tunable is judged; the verdict is that of the best. Returns the
-        verdict, the run, the best so far, and by what the candidate is known: the id of its `source`, and its
-        `code`, which names the source and its constants in trajectories and exports."""
+        knowledge base learns how much the technique gained. None: it learns nothing. `description` says what
+        a technique of the agent's own does; without one, the technique is not offered to others. `sweep`:
+        every combination of the constants that the source declares as tunable is judged; the verdict is that
+        of the best.
+
+        Returns the verdict, the run, the best so far, and two names of the candidate: "source", the id of its
+        text among the run's files, and "code", a hash of text and constants that trajectories and exports
+        have.
+        """
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)
@@ -196,8 +200,8 @@ class JudgeDesk:
     def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
         """Profiles a candidate for `task`. Returns as JSON data its kernels with their shares of the time (0
         to 1), what bounds them and their performance states; if it fails verification, its outcome instead.
-        States have the names under which the knowledge base keeps them; a state that no known one matches is
-        added to it."""
+        States have the names that they have in the knowledge base. A state that matches none there is added
+        to the knowledge base."""
         loaded = self._load(**task)
         judge = self._device_judge()
         result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]
@@ -269,9 +273,10 @@ class JudgeDesk:
             return {"run": run.name}
 
     def export(self, run: str, format: str) -> dict[str, Any]:
-        """Returns the best candidate of a run as the text of a file that works without KernelBlaster.
-        `format` is "cu" for a CUDA source, "module" for a Python file with a torch module, or "kernelbench"
-        for one in KernelBench's form. `source` and `code` name the candidate as `evaluate` did."""
+        """Returns the best candidate of a run as JSON data. "text" is a file that works without
+        KernelBlaster, in this `format`: "cu" for a CUDA source, "module" for a Python file with a torch
+        module, or "kernelbench" for one in KernelBench's form. "source", the id of the candidate's text, and
+        "code", a hash of text and constants, are as `evaluate` returns them."""
         if run in self._asking:
             self._asking[run][0].finish()
         with open_run(self._setup.runs, run) as opened:

@@ -63,9 +63,9 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
 
 def charts_of(findings: StudyFindings) -> list[Chart]:
     """Returns the two figures of the study with these `findings`, or none if no arm (way to search) has
-    results. Both compare a search with the best that any search of the same task reached. The first figure
-    shows the best speedup so far as a share of that, after 1, 2, ... candidates judged. The second shows how
-    many candidates each arm judges until the share is 95 %."""
+    results. Both compare a search with the goal of its task: the best speedup that any search of the task
+    reached. The first figure shows the best speedup so far as a share of the goal, after 1, 2, ... candidates
+    judged. The second shows how many candidates each arm judges until the share is 95 %."""
     arms = [arm for arm in findings.arms if arm.curve]
     if not arms:
         return []

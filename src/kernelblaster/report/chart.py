@@ -104,10 +104,10 @@ class Bars:
 
 @dataclass(frozen=True)
 class Stack:
-    """A figure with one bar for each label, stacked of counts; with a `title`, and a `caption` below. An
-    example: for each technique, how often it paid and how often it failed. `kinds` are what is counted, as
-    (name, tone), where the tone names a colour; `rows` are (label, one count for each of `kinds`, in their
-    order). `label` is the title of the axis; `name` identifies the figure in file names."""
+    """A figure of stacked bars, with a `title`, and a `caption` below. An example: for each technique, how
+    often it paid and how often it failed. `rows` are the bars: (name of the bar, one count for each of
+    `kinds`, in their order). `kinds` are what is counted, as (name, tone), where the tone names a colour.
+    `label` is the title of the axis of the counts; `name` identifies the figure in file names."""
 
     name: str
     title: str

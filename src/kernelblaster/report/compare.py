@@ -20,9 +20,9 @@ def common_tasks(contents: Sequence[Contents]) -> set[str]:
 
 def comparison_table(contents: Sequence[Contents]) -> SortedTable:
     """Returns the table that compares several benches (one entry of `contents` each) on the tasks that all of
-    them have. A row is a bench: its device, its number of valid tasks, its geometric mean speedup, how many
-    times as fast as the first bench it is on the tasks valid in both (with a confidence interval), and the
-    number of candidates judged."""
+    them have. A row is a bench. Its columns are the bench's title, its device, the number of valid tasks, the
+    geometric mean of the speedups over the baseline, the speed relative to the first bench on the tasks that
+    are valid in both (a geometric mean with a confidence interval), and the number of candidates judged."""
     common = common_tasks(contents)
     head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
     first = _by_task(contents[0], common)

@@ -47,8 +47,9 @@ class TableLine:
 
 @dataclass(frozen=True)
 class SortedTable:
-    """A table with these `columns` and `lines`, sorted by the column number `by` (from 0), the largest value
-    first if `down`. If `by` is None, the lines stay as given."""
+    """A table with these `columns` and `lines`, which are in any order. A script sorts it when the page is
+    opened: by the column with the index `by` (from 0), the largest value first if `down`, else the smallest.
+    If `by` is None, the lines stay as given."""
 
     columns: tuple[Column, ...]
     lines: tuple[TableLine, ...]
@@ -62,7 +63,8 @@ class SortedTable:
 
 
 def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> SortedTable:
-    """Returns a table of plain texts (`rows`) with these column titles, shown in the order given."""
+    """Returns a table of plain texts. `titles` are those of the columns; each of `rows` has one text for each
+    column. The rows stay in the given order until a reader sorts them."""
     return SortedTable(
         tuple(Column(title) for title in titles),
         tuple(TableLine(tuple(Cell(text) for text in row)) for row in rows),

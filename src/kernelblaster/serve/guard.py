@@ -39,8 +39,9 @@ HEADERS = {
 @dataclass(frozen=True)
 class Access:
     """Who may use the server. `hosts` are the names, without a port, by which browsers may address it.
-    `any_address`: any numeric address (like 10.0.0.7) is allowed as well; that is safe, because another site
-    can misuse names only. `token` is the secret that a client must send; None: none is needed."""
+    `any_address`: any numeric address (like 10.0.0.7) is allowed as well. That is safe: an attacker can make
+    a name of his own lead to this server (DNS rebinding), but not a numeric address. `token` is the secret
+    that a client must send; None: none is needed."""
 
     hosts: frozenset[str]
     token: str | None = None

@@ -155,9 +155,9 @@ class RunSummary:
 
     @property
     def points(self) -> list[float | None]:
-        """The times in microseconds to draw in the small plot of a run. They are the entries of `series`,
-        each the best of equally many candidates. If candidates were judged after the last full entry, their
-        best time is appended."""
+        """The times in microseconds to draw in the small plot of a run, in the order of judging: the entries
+        of `series`, each the best of equally many candidates. The latest candidates, while too few for an
+        entry, add one point: the best of their times. None where no candidate is correct."""
         return [*self.series, _best(self._partial)] if self._partial else self.series
 
     @property

@@ -77,8 +77,9 @@ class _Sent:
 
 class Topic:
     """One page that browsers keep open, called `name`: its parts, which `view` makes, and the `clients`
-    (connected browsers). `version` grows with each change. `epoch` is a random text: after a restart of the
-    server, a topic of the same name has another one."""
+    (connected browsers). `version` grows with each change. `epoch` is a random text, drawn when this object
+    is made. A page that was loaded with another epoch, such as before a restart of the server, must be loaded
+    again, because its version does not count here."""
 
     def __init__(self, name: str, view: View) -> None:
         self.name = name

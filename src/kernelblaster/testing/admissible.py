@@ -6,7 +6,8 @@ For every input the module's float64 outputs are known, and how far one rounding
 output element. CUDA-source tasks have no module: both are then None.
 
 Inputs are small enough for the PTX machine (the emulator): all tensors together have at most 65,536 elements
-(MOST). In each set of sizes, at most one extent is longer than a block or above that of the primary workload.
+(MOST). Therefore only one size at a time is made long (past a block of threads, or just above its extent in
+the primary workload); the other free sizes are then 1 to 3.
 """
 
 import contextlib

@@ -151,10 +151,14 @@ class MutantTruth:
 
 def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tensor, ...]) -> str | None:
     """Compares the outputs of mutant (`found`) and original (`right`) for one input. Returns in words how the
-    mutant's are wrong; None if they are not. Whole numbers must be equal. An element's expected error is the
-    largest of three: the original's error, the effect of one rounding of the inputs, and one rounding of the
-    output. Each floating-point element may be off from the float64 truth by 128 times that, and the root mean
-    square of all elements by 32 times its own expected value."""
+    mutant's are wrong; None if they are not. Whole numbers must be equal. For floating-point elements, three
+    errors are expected: the original's own, the effect of one rounding of the inputs, and one rounding of the
+    output. Errors are taken from the float64 truth or, if there is none (a CUDA-source task), from the
+    original's outputs. An output is wrong in these cases.
+    (1) An element's error is more than 128 times (ELEMENT) the largest of the three expected there.
+    (2) The root mean square of all errors is more than 32 times (WHOLE) the largest of the root mean squares
+    of the three.
+    (3) An element is not finite where the original's is."""
     for position, (original, output) in enumerate(zip(right, found, strict=True)):
         if torch.equal(_bits(original), _bits(output)):
             continue
