@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table
 from torch.func import functional_call, functionalize
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -28,10 +28,14 @@ COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy
 UNNAMED = "unnamed "
 KEPT = (
     "aten.native_batch_norm.default",
+    "aten.roll.default",
     "aten.upsample_nearest1d.default",
     "aten.upsample_nearest2d.default",
     "aten.upsample_nearest3d.default",
 )
+# Operators that PyTorch's list of core decompositions leaves as they are, and that become gathers by computed
+# indices here.
+FURTHER = ("upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d")
 RECURRENCES = ("gru", "lstm", "rnn_tanh", "rnn_relu")
 MOST_NUMBERS = 64  # of a tensor that forward() makes of numbers
 
@@ -149,13 +153,15 @@ def _traced(
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """PyTorch's decompositions into core operators, by operator; nearest-neighbour upsampling stays one
-    operator, instead of becoming a gather by computed indices."""
+    """PyTorch's decompositions into core operators, by operator; nearest-neighbour upsampling and `roll` stay
+    one operator (KEPT), instead of becoming a gather by computed indices."""
     known = core_aten_decompositions().items()  # type: ignore[no-untyped-call]
     aten = torch.ops.aten
     nearest = (aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d)
+    further = {getattr(aten, name).default for name in FURTHER}
     return {
-        **{target: rule for target, rule in known if "::upsample_nearest" not in target.name()},
+        **{target: rule for target, rule in known if str(target) not in KEPT},
+        **{target: rule for target, rule in decomposition_table.items() if target in further},
         **{packet.vec: partial(_upsampled, packet.default) for packet in nearest},
     }
 

@@ -4,6 +4,7 @@ The module is traced once for each workload. Whatever differs between the traces
 that the launch function receives. Simple expressions are tried before complicated ones.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
@@ -76,9 +77,31 @@ class Unifier:
             if near and min(values) > 0:
                 found.append((power, rounded))
         # An extent that the module uses anyway is a better reason than one that would be new.
-        for power, base in sorted(found, key=lambda pair: pair[1] not in self._known)[:1]:
+        found.sort(key=lambda pair: pair[1] not in self._known)
+        if not found or found[0][1] not in self._known:
+            fraction = self._fraction(values)
+            if fraction is not None:
+                return fraction
+        for power, base in found[:1]:
             return _power(to_kind(Counted(self.whole(base)), "real"), power)
         raise NotUniform(f"a constant is {values} in the task's workloads, for no reason that was found.")
+
+    def _fraction(self, values: tuple[float, ...]) -> Expression | None:
+        """The quotient of two extents, of two extents less one, or half an extent, perhaps less one, that has
+        these `values`, as in positions of resampled images; None if there is none."""
+        extents = [(known, index) for known, index in self._known.items() if len(set(known)) > 1]
+        for less in (0, 1):
+            for above, first in extents:
+                for below, second in [*extents, ((2 + less,) * len(values), indices.number(2 + less))]:
+                    pairs = zip(above, below, strict=True)
+                    found = tuple((a - less) / (b - less) if b != less else math.nan for a, b in pairs)
+                    if all(
+                        math.isclose(one, value, rel_tol=1e-6)
+                        for one, value in zip(found, values, strict=True)
+                    ):
+                        parts = (indices.subtract(part, indices.number(less)) for part in (first, second))
+                        return operation("div", *(to_kind(Counted(part), "real") for part in parts))
+        return None
 
     def _explanations(self, values: Values) -> Iterator[Index]:
         yield from self._stepped(values)

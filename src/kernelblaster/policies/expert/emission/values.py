@@ -45,10 +45,15 @@ EXTREMES = header("nan_extremes")
 NAN_EXTREMES = {name: DeviceFunction(f"nan_{name}", EXTREMES) for name in ("max", "min")}
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 INFIX |= {"gt": ">", "ge": ">=", "and": "&&", "or": "||"}
+INFIX |= {"bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<", "shift_right": ">>"}
 # Functions of CUDA that have an f behind their names for float.
 FUNCTIONS = {"abs": "fabs", "sqrt": "sqrt", "rsqrt": "rsqrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1"}
 FUNCTIONS |= {"log": "log", "log1p": "log1p", "log2": "log2", "pow": "pow", "erf": "erf", "tanh": "tanh"}
 FUNCTIONS |= {"sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil", "fmod": "fmod"}
+FUNCTIONS |= {"trunc": "trunc", "round": "rint", "log10": "log10", "erfc": "erfc", "atan2": "atan2"}
+FUNCTIONS |= {
+    name: name for name in ("tan", "acos", "asin", "atan", "sinh", "cosh", "acosh", "asinh", "atanh")
+}
 ZERO_TERM, NOTHING = LiteralTerm("0"), {"float": LiteralTerm("0.0f"), "double": LiteralTerm("0.0")}
 
 
@@ -160,8 +165,8 @@ class Values:
                 return NAN_EXTREMES[name](*parts)
             first, second = parts
             return Choice(first > second if name == "max" else first < second, first, second)
-        if name == "abs" and whole:
-            return call("llabs", *parts)
+        if whole and name in ("abs", "fmod"):
+            return call("llabs", *parts) if name == "abs" else Infix("%", *parts)
         if name in FUNCTIONS:
             return call(FUNCTIONS[name] + ("f" if self.real == "float" else ""), *parts)
         return self._other(name, parts)

@@ -61,7 +61,9 @@ def relu(x: Expression) -> Expression:
 
 UNARY: dict[str, Body] = {
     **{name: op(name) for name in ("neg", "abs", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "log2")},
-    **{name: op(name) for name in ("erf", "tanh", "sin", "cos", "floor", "ceil")},
+    **{name: op(name) for name in ("erf", "erfc", "tanh", "sin", "cos", "floor", "ceil", "trunc", "round")},
+    **{name: op(name) for name in ("tan", "acos", "asin", "atan", "sinh", "cosh", "acosh", "asinh", "atanh")},
+    "log10": op("log10"),
     "relu": relu,
     "sigmoid": sigmoid,
     "silu": lambda x: operation("mul", x, sigmoid(x)),
@@ -78,7 +80,9 @@ UNARY: dict[str, Body] = {
         operation("where", operation("lt", x, real(0), kind="truth"), real(-1), real(0)),
     ),
 }
-BINARY = {"mul": "mul", "div": "div", "maximum": "max", "minimum": "min", "fmod": "fmod"}
+BINARY = {"mul": "mul", "div": "div", "maximum": "max", "minimum": "min", "fmod": "fmod", "atan2": "atan2"}
+BITS = {"bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor"}
+BITS |= {"__lshift__": "shift_left", "__rshift__": "shift_right"}
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -130,13 +134,89 @@ def compare(builder: Builder, node: Node) -> None:
     _map(builder, node, operands, lambda a, b: operation(name, a, b, kind="truth"), wanted)
 
 
-@lowers("logical_and.default", "logical_or.default", "bitwise_and.Tensor", "bitwise_or.Tensor")
-def logical(builder: Builder, node: Node) -> None:
-    name = "and" if "_and" in node.operator else "or"
-    if node.operator.startswith("bitwise") and node.results[0].dtype != "bool":
-        raise UncoveredOperators((f"{node.operator} of whole numbers",))
+@lowers("remainder.Tensor", "remainder.Scalar")
+def remainder(builder: Builder, node: Node) -> None:
+    _map(builder, node, [node.arguments["self"], node.arguments["other"]], _modulo)
+
+
+@lowers("div.Tensor_mode", "div.Scalar_mode")
+def divide_and_round(builder: Builder, node: Node) -> None:
+    """Adds a kernel to `builder` that divides and rounds the quotient toward zero or down, as the argument
+    `rounding_mode` says, or not at all."""
+    mode = node.arguments["rounding_mode"]
     operands = [node.arguments["self"], node.arguments["other"]]
-    _map(builder, node, operands, lambda a, b: operation(name, a, b, kind="truth"), "truth")
+    bodies: dict[str | None, Body] = {
+        None: op("div"),
+        "trunc": _truncated_quotient,
+        "floor": _floored_quotient,
+    }
+    _map(builder, node, operands, bodies[mode])
+
+
+def _differs_in_sign(a: Expression, b: Expression) -> Expression:
+    zero = to_kind(real(0), a.kind)
+    below = [operation("lt", one, zero, kind="truth") for one in (a, b)]
+    return operation("ne", *(to_kind(one, "whole") for one in below), kind="truth")
+
+
+def _wraps(rest: Expression, divisor: Expression) -> Expression:
+    """Whether `rest`, the remainder of a division toward zero, has another sign than the divisor: rounding
+    down then gives one less, and a remainder that is larger by the divisor."""
+    left = operation("ne", rest, to_kind(real(0), rest.kind), kind="truth")
+    return operation("and", left, _differs_in_sign(rest, divisor), kind="truth")
+
+
+def _modulo(a: Expression, b: Expression) -> Expression:
+    """The remainder of a division rounded down, which has the sign of the divisor, as in Python."""
+    rest = operation("fmod", a, b, kind=a.kind)
+    return operation("where", _wraps(rest, b), operation("add", rest, b, kind=a.kind), rest, kind=a.kind)
+
+
+def _truncated_quotient(a: Expression, b: Expression) -> Expression:
+    quotient = operation("div", a, b, kind=a.kind)
+    return quotient if a.kind == "whole" else operation("trunc", quotient)
+
+
+def _floored_quotient(a: Expression, b: Expression) -> Expression:
+    """The quotient rounded down. Of floating-point numbers, the remainder is subtracted first, because a
+    quotient that is rounded up to a whole number would not be rounded down any more."""
+    rest = operation("fmod", a, b, kind=a.kind)
+    exact = a if a.kind == "whole" else operation("sub", a, rest)
+    quotient = operation("div", exact, b, kind=a.kind)
+    less = operation("sub", quotient, to_kind(real(1), a.kind), kind=a.kind)
+    found = operation("where", _wraps(rest, b), less, quotient, kind=a.kind)
+    if a.kind == "whole":
+        return found
+    divides = operation("ne", b, real(0), kind="truth")
+    return operation("where", divides, operation("round", found), operation("div", a, b))
+
+
+@lowers("logical_and.default", "logical_or.default", "logical_xor.default")
+def logical(builder: Builder, node: Node) -> None:
+    name = node.operator.removeprefix("logical_").removesuffix(".default")
+    _logical(builder, node, name)
+
+
+@lowers(*(f"{name}.{o}" for name in BITS for o in ("Tensor", "Scalar")))
+def bitwise(builder: Builder, node: Node) -> None:
+    name = node.operator.split(".")[0]
+    if node.results[0].dtype == "bool":
+        _logical(builder, node, name.removeprefix("bitwise_"))
+    else:
+        _map(builder, node, [node.arguments["self"], node.arguments["other"]], op(BITS[name]), "whole")
+
+
+def _logical(builder: Builder, node: Node, name: str) -> None:
+    """Adds a kernel for the operation `name` ("and", "or" or "xor") on two tensors that are taken as true
+    where they are not zero."""
+    operands = [node.arguments["self"], node.arguments["other"]]
+
+    def body(a: Expression, b: Expression) -> Expression:
+        if name == "xor":
+            return operation("ne", to_kind(a, "whole"), to_kind(b, "whole"), kind="truth")
+        return operation(name, a, b, kind="truth")
+
+    _map(builder, node, operands, body, "truth")
 
 
 @lowers("logical_not.default", "bitwise_not.default")
@@ -201,10 +281,10 @@ def elu(builder: Builder, node: Node) -> None:
     _map(builder, node, [node.arguments[name] for name in names], body)
 
 
-@lowers("pow.Tensor_Scalar", "pow.Tensor_Tensor")
+@lowers("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def power(builder: Builder, node: Node) -> None:
     exponent = node.arguments["exponent"]
-    literal = to_kind(as_expression(exponent), "real") if node.operator.endswith("Scalar") else None
+    literal = to_kind(as_expression(exponent), "real") if node.operator == "pow.Tensor_Scalar" else None
     squared = literal == real(2)
 
     def body(x: Expression, by: Expression) -> Expression:

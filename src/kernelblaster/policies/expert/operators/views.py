@@ -8,6 +8,7 @@ from kernelblaster.policies.expert.builder import Builder, Position, Value, kind
 from kernelblaster.policies.expert.expression import Counted, Expression, operation, to_kind
 from kernelblaster.policies.expert.graph import Graph, Node, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index, number
+from kernelblaster.policies.expert.operators.sources import resample
 
 WHOLE_FACTORS = range(1, 17)  # by which PyTorch's own rounding finds the same neighbour as a division
 
@@ -175,11 +176,35 @@ def unfold(builder: Builder, node: Node) -> None:
     _view(builder, node, back)
 
 
+@lowers("roll.default")
+def roll(builder: Builder, node: Node) -> None:
+    shape = node.results[0].shape
+    dims = [dim.value % len(shape) for dim in node.arguments["dims"]]
+    if not dims:
+        raise UncoveredOperators((f"{node.operator} over all elements",))
+    shifts = dict(zip(dims, (shift.value for shift in node.arguments["shifts"]), strict=True))
+
+    def back(position: Position) -> Position:
+        return tuple(
+            _shifted_back(p, shifts[place], shape[place]) if place in shifts else p
+            for place, p in enumerate(position)
+        )
+
+    _view(builder, node, back)
+
+
+def _shifted_back(p: Index, shift: int, extent: Index) -> Index:
+    """Where the element at `p` was before all were moved on by `shift` along a dimension of this extent, from
+    the end to the beginning again."""
+    by = indices.remainder(number(abs(shift)), extent)
+    return indices.remainder(indices.add(p, indices.subtract(extent, by) if shift > 0 else by), extent)
+
+
 @lowers(*(f"upsample_nearest{count}d.default" for count in (1, 2, 3)))
 def upsample(builder: Builder, node: Node) -> None:
-    """Defines the result of a nearest-neighbour upsampling as a view, without a kernel, in which elements are
-    repeated. Raises UncoveredOperators unless all factors are whole numbers up to 16 and the same in all
-    workloads."""
+    """Defines the result of a nearest-neighbour resampling. If all factors are whole numbers up to 16, the
+    same in all workloads, it is a view, without a kernel, in which elements are repeated. Otherwise a kernel
+    looks up each element."""
     source, shape = builder.value(node.arguments["self"]), node.results[0].shape
     pairs = [
         [builder.graph.values(extents[place]) for extents in (source.shape, shape)]
@@ -187,7 +212,8 @@ def upsample(builder: Builder, node: Node) -> None:
     ]
     factors = [{after / before for before, after in zip(*pair, strict=True)} for pair in pairs]
     if not all(len(found) == 1 and min(found) in WHOLE_FACTORS for found in factors):
-        raise UncoveredOperators((f"{node.operator} by other factors than small whole numbers",))
+        resample(builder, node)
+        return
     steps = [number(int(min(found))) for found in factors]
 
     def back(position: Position) -> Position:
