@@ -13,6 +13,7 @@ import uvicorn
 from typer.testing import CliRunner
 
 from kernelblaster.cli.main import app
+from kernelblaster.cli.mcp import remember_token_file
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.mcp.client import arguments_of
 from kernelblaster.mcp.desk import AgentDesk
@@ -118,3 +119,14 @@ def test_arguments_get_the_types_of_the_schema() -> None:
     assert arguments_of(schema, given) == {"text": "12", "maybe": "true", "count": 12, "names": ["a"]}
     with pytest.raises(KernelBlasterError, match="no JSON"):
         arguments_of(schema, {"count": "many"})
+
+
+def test_the_token_of_a_server_is_found_by_its_address(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELBLASTER_DATA", str(tmp_path / "own"))
+    address, file = words[:2], Path(words[3])
+    code, why = said(address)
+    assert code == 2 and "--token-file" in why
+    remember_token_file(address[1], file)
+    assert said(address)[0] == 0

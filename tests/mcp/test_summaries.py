@@ -9,7 +9,7 @@ from kernelblaster.mcp.summaries import outcome_data
 from kernelblaster.mcp.techniques import described, technique_data
 from kernelblaster.mcp.working_tools import TOOLS, in_words
 from kernelblaster.readiness import readiness_of
-from kernelblaster.records import Fitness, Inconclusive, Optimization
+from kernelblaster.records import Fitness, Inconclusive, Incorrect, Optimization
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.tasks.catalog import load_task
 
@@ -24,6 +24,14 @@ def test_an_agent_is_told_why_a_fast_candidate_is_not_accepted() -> None:
     told = outcome_data(Inconclusive(speedup=speedup, reason="it was not run at its own size"))
     assert told["correct"] and told["why"] == "it was not run at its own size"
     assert "why" not in outcome_data(Inconclusive(speedup=speedup))
+
+
+def test_what_is_nearly_right_is_told_from_what_is_wrong() -> None:
+    evidence = "values step: worst error 1.27e-05, allowed 8.76e-06; worst at out[0, 3]: expected 1, got 1"
+    told = outcome_data(Incorrect(reason="wrong values", evidence=evidence))
+    assert "not precise enough" in told["why"] and "nearly right" in told["next"]
+    told = outcome_data(Incorrect(reason="wrong values", evidence=evidence.replace("1.27e-05", "0.31")))
+    assert "something else" in told["why"] and "tails" in told["next"]
 
 
 def test_a_technique_that_is_known_elsewhere_has_its_description() -> None:

@@ -65,6 +65,13 @@ def test_a_wrong_name_is_answered_with_the_nearest(names: TaskNames) -> None:
     assert names.find("core/level1/softmax").shipped
 
 
+def test_a_file_is_found_by_its_name_alone_if_there_is_one_of_it(names: TaskNames) -> None:
+    (names.folders[0] / "mine.py").write_text("class Model: ...")
+    assert names.find("mine").path == names.folders[0] / "mine.py"  # a candidate may have the same name
+    with pytest.raises(BadTask, match="mine"):
+        names.find("min")
+
+
 def test_without_folders_no_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(KernelBlasterError, match="without folders"):
         TaskNames((), tmp_path).read("mine.cu")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kernelblaster.cli.mcp import PORT, TOKEN
+from kernelblaster.cli.mcp import PORT, token_file_of
 from kernelblaster.cli.options import JsonOption
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.errors import KernelBlasterError
@@ -44,7 +44,7 @@ def call(
             f"this needs the package {error.name}: pip install 'kernelblaster[mcp]'."
         ) from error
     given = dict(_argument(one) for one in arguments or ())
-    token = _token(token_file)
+    token = _token(token_file or token_file_of(address))
     if tool is None:
         about = client.calling(address, token, client.describe)
         print(json.dumps(about, indent=1) if json_ else _listed(about))
@@ -74,11 +74,9 @@ def _argument(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _token(file: Path | None) -> str:
+def _token(where: Path) -> str:
     from kernelblaster.serve.server import read_token
-    from kernelblaster.settings import settings
 
-    where = file or settings().data / TOKEN
     if not where.is_file():
         raise KernelBlasterError(
             f"{where}: there is no such file; start a server with `kernelblaster mcp --http`, or name the "

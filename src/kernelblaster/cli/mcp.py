@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -12,7 +13,9 @@ from kernelblaster.cli.options import DeviceOptions, JsonOption, RunsOption
 from kernelblaster.errors import KernelBlasterError
 
 TOKEN = "mcp-token"  # the file in the data folder, unless another is named
+TOKENS = "mcp-tokens"  # where the token of each server's port is: a folder in the data folder
 PORT = 8421
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @grouped
@@ -82,9 +85,35 @@ def mcp(
     file.parent.mkdir(parents=True, exist_ok=True)
 
     def ready(address: str) -> None:
+        remember_token_file(address, file)
         about = {"address": address, "token_file": str(file)}
         print(
             json.dumps(about) if json_ else f"{address}  the token is in {file}; Ctrl-C ends it", flush=True
         )
 
     serve_http(setup, host, port, read_token(file), hosts=tuple(allow_host or ()), ready=ready)
+
+
+def remember_token_file(address: str, file: Path) -> None:
+    """Lets `kernelblaster call` find the token of the server at `address`, which is in `file`. Only where the
+    file lies is written down, for this user alone."""
+    from kernelblaster.settings import settings
+
+    folder = settings().data / TOKENS
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (folder / str(urlsplit(address).port)).write_text(str(file.absolute()))
+
+
+def token_file_of(address: str) -> Path:
+    """The file with the token of the server at `address`, as far as this user's servers wrote it down; else
+    the one that servers use that are given no other."""
+    from kernelblaster.settings import settings
+
+    url = urlsplit(address)
+    known = settings().data / TOKENS / str(url.port)
+    try:
+        if url.hostname in LOOPBACK:
+            return Path(known.read_text())
+    except OSError:
+        pass
+    return settings().data / TOKEN

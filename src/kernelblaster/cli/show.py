@@ -22,6 +22,7 @@ from kernelblaster.records import (
     Unsupported,
 )
 from kernelblaster.records.outcome import CORRECT, Speedup
+from kernelblaster.report.margin import margin_of
 
 out = Terminal()
 EXIT_CODES: dict[type, int] = {
@@ -108,6 +109,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
             "verified",
             f"{len(checked.cases)} comparisons in {checked.calls} calls; repeated runs agree {agree}",
         )
+        margin = margin_of(checked)
+        if margin is not None and margin.narrow:
+            print_fact("", margin.warning)
         for note in checked.notes:
             print_fact("", note, style="dim")
     if evaluation.compilation:

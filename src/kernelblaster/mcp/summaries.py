@@ -5,10 +5,11 @@ from typing import Any
 
 from kernelblaster.plain_text import printable
 from kernelblaster.policies.llm.digest import digest
-from kernelblaster.policies.llm.feedback import feedback, outcome_feedback
-from kernelblaster.records import Evaluation, Outcome, Profile, Verification
+from kernelblaster.policies.llm.feedback import feedback, is_imprecise, outcome_feedback
+from kernelblaster.records import Evaluation, Incorrect, Outcome, Profile, Verification
 from kernelblaster.records.kernel_name import source_name
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.report.margin import margin_of
 
 MODELLED = (
     "modelled by a GPU model from what the emulator counted, not measured; `Inconclusive` without a `why` "
@@ -29,6 +30,11 @@ FURTHER = {
     "Unsupported": "This instruction needs a GPU; write it more plainly.",
     "Abandoned": "The processes that judged it died twice: write it more plainly, or judge another one.",
 }
+
+IMPRECISE = (
+    "Every number is nearly right, so indices and sizes are: sum in float32 or in blocks, split operands of "
+    "tensor cores into more terms, and use no approximate functions."
+)
 
 
 def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
@@ -52,6 +58,10 @@ def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
         data["registers"] = {source_name(r.kernel)[:80]: r.registers for r in compiled.resources[:8]}
         spilled = sum(r.spill_store_bytes for r in compiled.resources)
         data |= {"spilled_bytes": spilled} if spilled else {}
+    margin = margin_of(evaluation.verification) if evaluation.verification else None
+    if margin is not None and isinstance(outcome, CORRECT):
+        data["error_over_allowed"] = round(margin.share, 3)
+        data |= {"precision": margin.warning} if margin.narrow else {}
     if evaluation.verification and evaluation.verification.notes:
         data["notes"] = [printable(note) for note in evaluation.verification.notes[:4]]
     return data
@@ -79,6 +89,8 @@ def _swept(evaluation: Evaluation) -> dict[str, Any]:
     if isinstance(evaluation.outcome, CORRECT) and evaluation.timing is not None:
         data["speedup"] = round(evaluation.outcome.speedup.estimate, 4)
         data["candidate_us"] = round(evaluation.timing.candidate_us, 2)
+    elif not isinstance(evaluation.outcome, CORRECT):
+        data["why"] = printable(outcome_feedback(evaluation.outcome, ""))
     return data
 
 
@@ -100,7 +112,8 @@ def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
             | ({"why": printable(reason)} if reason else {})
         )
     data["why"] = words or printable(outcome_feedback(outcome, ""))
-    further = FURTHER.get(outcome.kind)
+    imprecise = isinstance(outcome, Incorrect) and is_imprecise(outcome.evidence)
+    further = IMPRECISE if imprecise else FURTHER.get(outcome.kind)
     return data | ({"next": further} if further else {})
 
 

@@ -49,7 +49,8 @@ class TaskNames:
 
     def find(self, name: str) -> NamedTask:
         """Finds the task that an agent names: a shipped one, one that agents made, or a file in an allowed
-        folder. Raises BadTask, with similar names, if there is none."""
+        folder. A file is named by its path or, if it is the only one of that name, by its name without the
+        suffix. Raises BadTask, with similar names, if there is none."""
         if name in self._shipped:
             return NamedTask(name, self._shipped[name], True)
         if name.startswith(MADE):
@@ -59,6 +60,10 @@ class TaskNames:
                     return NamedTask(name, path, False)
         elif name.endswith(SUFFIXES) and self.folders:
             return NamedTask(name, self.existing(name), False)
+        alone = [path for path in self._files() if path.stem == name]
+        alone = [path for path in alone if path.suffix == ".py"] or alone  # candidates lie beside tasks
+        if len(alone) == 1:
+            return NamedTask(str(alone[0]), self.existing(str(alone[0])), False)
         near = difflib.get_close_matches(name[:200], self.names(), 4, 0.3)
         hint = f" Do you mean {', '.join(near)}?" if near else ""
         raise BadTask(

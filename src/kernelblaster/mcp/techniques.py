@@ -55,7 +55,7 @@ def technique_data(
         failures = {kind: round(count, 1) for kind, count in entry.evidence.failures.items() if count >= 1}
         data |= {"failures": failures} if failures else {}
     if scored.notes:
-        data["notes"] = [printable(note)[:300] for note in scored.notes[-3:]]
+        data["notes"] = [printable(note) for note in scored.notes[-3:]]
     return data
 
 

@@ -71,7 +71,7 @@ PLAIN = Attributes()
 @dataclass(frozen=True)
 class Draws:
     """How the emulator behaves where real hardware may behave in several ways, and two properties of the GPU:
-    the number of its SMs (`multiprocessors`), and the number of warps that one SM can hold (`warp_slots`).
+    the number of its SMs, and the number of warps that one SM can hold (`warp_slots`).
 
     `seed` determines all random choices (hardware identifiers, clocks, schedule, errors). `most_blocks`: run
     only this many blocks of a launch whose blocks do not communicate; 0: all. `inexact`: how large the errors

@@ -19,8 +19,13 @@ FAMILIES = (
     ("matrix_product", r"linear|matmul|\bb?mm\b|einsum|addb?mm|tensordot|bilinear|\w\s*@\s*\w"),
     ("row_reduction", r"softmax|norm|logsumexp|\bmean\b|\bsum\b|\bvar\b|\bstd\b|\bamax\b|\bmax\b|\bmin\b"),
 )
+PRODUCTS = {"matrix_product", "convolution", "attention", "recurrence"}
 # Techniques that only kernels of some families can use.
 MADE_FOR = {
+    "tensor_core_utilization": PRODUCTS,
+    "split_operand_tensor_cores": PRODUCTS,
+    "warpgroup_matrix_multiply": PRODUCTS,
+    "split_k": PRODUCTS,
     "implicit_matrix_product": {"convolution"},
     "online_attention": {"attention"},
     "tf32_operands": {"convolution"},
@@ -57,5 +62,6 @@ def _families(task: Task) -> Iterator[str]:
     """The families (kinds of computation) of all operators in a module's source, in the order of FAMILIES;
     may be empty."""
     text = re.sub(r"#[^\n]*|\"\"\".*?\"\"\"", "", task.source, flags=re.DOTALL)
+    text = re.sub(r"\bmode\s*=\s*[\"']\w+[\"']", "", text)  # "bilinear" is no product
     text = text.partition("def get_inputs")[0]
     return (name for name, words in FAMILIES if re.search(words, text, re.IGNORECASE))

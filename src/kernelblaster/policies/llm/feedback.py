@@ -19,6 +19,9 @@ from kernelblaster.records import (
 
 ERRORS = 3  # of a compiler
 LETTERS = 400  # of each finding
+# An error that is this small, and at most so many times beyond its bound, is one of precision.
+NEARLY, BEYOND = 1e-3, 1e4
+ALLOWED = re.compile(r"error ([\d.e+-]+), allowed ([\d.e+-]+[\de])")
 LOCATED = re.compile(r"candidate\.cu\((\d+)\): (?:fatal )?error:? ?(.*)")
 
 
@@ -38,7 +41,8 @@ def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> s
         case CompileFailed(reason=reason, log=log):
             said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")
         case Incorrect(reason=reason, evidence=evidence):
-            said = f"It computes something else ({reason}): {one_line(evidence, LETTERS)}."
+            what = "It is not precise enough" if is_imprecise(evidence) else "It computes something else"
+            said = f"{what} ({reason}): {one_line(evidence, LETTERS)}."
         case RuntimeFailed(reason=reason, evidence=evidence):
             said = f"It fails when it runs: {one_line(reason, LETTERS)} ({one_line(evidence, LETTERS)})."
         case Rejected(reason=reason, evidence=evidence):
@@ -52,6 +56,13 @@ def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> s
         case _:
             said = f"It is correct: {outcome.kind}, {outcome.speedup.estimate:.2f}x of {rival}'s speed."
     return said
+
+
+def is_imprecise(evidence: str) -> bool:
+    """Whether the evidence of a wrong result says that all numbers are nearly right, and only less precise
+    than is allowed."""
+    told = ALLOWED.search(evidence)
+    return told is not None and float(told[1]) < min(NEARLY, BEYOND * float(told[2]))
 
 
 def _errors(log: str, source: str) -> str:
