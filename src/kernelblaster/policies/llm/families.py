@@ -22,6 +22,7 @@ FAMILIES = (
 # Techniques that only kernels of some families can use.
 MADE_FOR = {
     "implicit_matrix_product": {"convolution"},
+    "interleaved_phases": {"convolution"},
     "online_attention": {"attention"},
     "tf32_operands": {"convolution"},
     "scaled_half_operands": {"convolution"},
