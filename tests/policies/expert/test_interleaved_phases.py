@@ -9,6 +9,7 @@ from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.lower import initial_plan
+from kernelblaster.policies.expert.phases import Phases, as_phases
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedules.phases import InterleavedPhases
 from kernelblaster.policies.expert.simplify import simplify
@@ -81,5 +82,87 @@ def test_transposed_convolutions_of_every_kind_are_right(
     plan = next(load_techniques()["interleaved_phases"](first_plan(task)))
     assert len(schedules(plan)) == len(layers)
     plan = next(load_techniques()["index_simplification"](plan))
+    outcome = judge.check(task, Candidate(source=emit(plan))).outcome
+    assert isinstance(outcome, Verification), outcome
+
+
+def test_a_cell_and_its_phases_follow_from_stride_and_padding(tmp_path: Path) -> None:
+    """Of a filter with five elements, phase 0 has three taps, and phase 1 two."""
+    layers = ("ConvTranspose2d(CHANNELS, 32, (5, 4), stride=2, padding=(3, 1))",)
+    plan = first_plan(written(tmp_path, layers, 20))
+    found = as_phases(plan.kernels[0], plan)
+    assert isinstance(found, Phases)
+    assert [(d.stride, d.ahead, d.reads, d.reach, d.first) for d in found.dimensions] == [
+        (2, 3, 3, 2, 1),
+        (2, 1, 2, 1, 0),
+    ]
+    assert [plan.extent(d.cells) for d in found.dimensions] == [29, 29]  # 57 and 56 results
+    assert {tap for (row, _), (tap, _) in found.taken if row == 0} == {0, 1, 2}
+    assert {tap for (row, _), (tap, _) in found.taken if row == 1} == {0, 1}
+
+
+def test_phases_without_taps_need_no_sums(tmp_path: Path) -> None:
+    layers = ("ConvTranspose2d(CHANNELS, 64, 3, stride=5, padding=1, dilation=2)",)
+    plan = first_plan(written(tmp_path, layers, 32))
+    found = as_phases(plan.kernels[0], plan)
+    assert isinstance(found, Phases)
+    assert found.live == [(row, column) for row in (0, 2, 4) for column in (0, 2, 4)]
+    assert len(found.phases) == 25
+
+
+def test_it_says_why_other_convolutions_are_not_for_it(tmp_path: Path) -> None:
+    layers = (
+        "ConvTranspose2d(CHANNELS, 32, 3, stride=2, groups=4)",
+        "ConvTranspose2d(CHANNELS, 32, 3)",
+        "ConvTranspose2d(CHANNELS, 32, 3, stride=2, dilation=3)",
+        "ConvTranspose1d(CHANNELS, 64, 23, stride=2)",
+    )
+    refusals = []
+    for layer in layers:
+        plan = first_plan(written(tmp_path, (layer,), 20))
+        refusals += load_techniques()["interleaved_phases"].why_not(plan).values()
+    assert refusals == [
+        "its channels are in groups",
+        "it is no transposed convolution with a stride",
+        "its windows do not slide over cells of results",
+        "its windows reach too far back along memory",
+    ]
+
+
+RAMP = "4096.0 ** (torch.arange(64) // 32).reshape(64, 1, 1)"
+SPREAD = "2.0 ** (24 * (torch.arange(64) % 3)).reshape(64, 1, 1, 1)"
+
+
+@pytest.mark.parametrize(
+    ("ramp", "operands"),
+    [
+        (RAMP, "x * self.ramp, self.conv.weight / self.ramp[:, None]"),
+        (SPREAD, "x * self.ramp[: x.shape[0]], self.conv.weight"),
+    ],
+    ids=["channels", "images"],
+)
+def test_powers_of_two_follow_the_operand(
+    judge: DeviceJudge, tmp_path: Path, ramp: str, operands: str
+) -> None:
+    """The second half of the channels is 4096 times as large, and so are the filters of the first one; or
+    images that share a tile are of very different sizes."""
+    file = tmp_path / "growing.py"
+    file.write_text(
+        "import torch, torch.nn as nn, torch.nn.functional as F\n"
+        "batch, height, width = 64, 12, 10\n"
+        'SMALL = {"batch": 4, "height": 5, "width": 6}\n'
+        "class Model(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.conv = nn.ConvTranspose2d(64, 32, 4, stride=2)\n"
+        f'        self.register_buffer("ramp", {ramp})\n'
+        "    def forward(self, x):\n"
+        f"        return F.conv_transpose2d({operands}, self.conv.bias, stride=2)\n"
+        "def get_inputs():\n"
+        "    return [torch.randn(batch, 64, height, width)]\n"
+    )
+    task = load_task(str(file))
+    plan = next(load_techniques()["interleaved_phases"](initial_plan(simplify(capture(task)))))
+    assert schedules(plan)[0].block_k == 32
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome

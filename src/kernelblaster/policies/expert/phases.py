@@ -123,8 +123,8 @@ def _described(kernel: Kernel, plan: Plan, source: Expression, filters: Expressi
     if element is None:
         return "its operand is computed on the way, and only elements as they are can be gathered"
     read = _read(kernel, plan, element.load)
-    if read is None:
-        return "its windows do not slide over cells of results"
+    if isinstance(read, str):
+        return read
     channel, dimensions = read
     if not any(dimension.stride > 1 for dimension in dimensions):
         return "it is no transposed convolution with a stride"
@@ -143,9 +143,9 @@ def _described(kernel: Kernel, plan: Plan, source: Expression, filters: Expressi
     return Phases(images, rows, tuple(dimensions), channel, element.load, source, filters, taken)
 
 
-def _read(kernel: Kernel, plan: Plan, load: Load) -> tuple[Axis, list[Dimension]] | None:
-    """Returns (the axis of the operand's channels, its dimensions in which windows slide). None if it is not
-    read at [images, channel, dimensions], or if the kernel sums over further axes."""
+def _read(kernel: Kernel, plan: Plan, load: Load) -> tuple[Axis, list[Dimension]] | str:
+    """Returns (the axis of the operand's channels, its dimensions in which windows slide), or why it is not
+    read at [images, channel, dimensions]."""
     axes = [axis for axis in kernel.axes if not axis.once]
     summed = [axis for axis in kernel.stages[0].axes if not axis.once]
     position = list(load.position)
@@ -154,16 +154,17 @@ def _read(kernel: Kernel, plan: Plan, load: Load) -> tuple[Axis, list[Dimension]
         del position[0]
     channel = next((axis for axis in summed if position and axis.index == position[0]), None)
     if channel is None:
-        return None
+        grouped = position and indices.names(position[0]) & {axis.name for axis in summed}
+        return "its channels are in groups" if grouped else "it does not sum over channels"
     found: list[Dimension] = []
     shape = plan.buffers[load.buffer].shape
     for index, extent in zip(position[1:], shape[len(shape) - len(position) + 1 :], strict=True):
         dimension = _dimension(kernel, index, extent, axes)
         if dimension is None:
-            return None
+            return "its windows do not slide over cells of results"
         found.append(dimension)
     taps = {dimension.taps.name for dimension in found} | {channel.name}
-    return (channel, found) if {axis.name for axis in summed} <= taps else None
+    return (channel, found) if {axis.name for axis in summed} <= taps else "it sums over further axes"
 
 
 def _places(load: Load, dimensions: list[Dimension]) -> Iterator[tuple[Dimension, Index]]:
