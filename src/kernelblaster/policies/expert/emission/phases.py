@@ -16,8 +16,6 @@ from kernelblaster.policies.expert.cuda.headers import header
 from kernelblaster.policies.expert.cuda.source import Emitted
 from kernelblaster.policies.expert.cuda.statements import (
     BARRIER,
-    BREAK,
-    CONTINUE,
     Declaration,
     Declarator,
     Do,
@@ -64,17 +62,27 @@ from kernelblaster.policies.expert.emission.functions import (
     scale_for,
 )
 from kernelblaster.policies.expert.emission.launch import launched
-from kernelblaster.policies.expert.emission.places import local, unravel, unravel_term
-from kernelblaster.policies.expert.emission.stores import store_statement
-from kernelblaster.policies.expert.emission.values import index_term, values_of
-from kernelblaster.policies.expert.expression import Load, Operation, loads
-from kernelblaster.policies.expert.index import Index, row_major
+from kernelblaster.policies.expert.emission.phase_results import (
+    COLUMN,
+    FACTORS,
+    FIRST_COLUMN,
+    MEMORY,
+    PLACE,
+    RIGHT_COLUMN,
+    SCALE,
+    SUMS,
+    WARP,
+    WARP_COLUMN,
+    WARP_ROW,
+    PhaseResults,
+)
+from kernelblaster.policies.expert.emission.places import local, unravel
+from kernelblaster.policies.expert.index import row_major
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.phases import Dimension, Phases, as_phases
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import separate
-from kernelblaster.policies.expert.schedules.phases import LINE_PADDING, STAGED_ROWS, InterleavedPhases
-from kernelblaster.policies.expert.vector_access import fits
+from kernelblaster.policies.expert.schedules.phases import LINE_PADDING, InterleavedPhases
 
 SCHEDULES = (InterleavedPhases,)
 PHASES = header("phases")
@@ -83,16 +91,12 @@ LARGEST, OUTGROWN, PUT, RESCALE, MULTIPLY = (
     for name in ("largest_finite", "outgrown", "put_column", "rescale_phases", "multiply_phases")
 )
 WORD = CudaType("uint32_t")
-BUFFER, STEP, STEPS, FIRST, POINT, POINTS = local("buffer", "step", "steps", "first", "point", "points")
-SUMS, VALUES, SCALE, FURTHER, GROUP = local("sums", "values", "scale", "further", "group")
-LEFT_TILE, RIGHT_TILE, MEMORY, LARGEST_BITS, FACTORS = local(
-    "left_tile", "right_tile", "memory", "largest", "factors"
+BUFFER, STEP, STEPS, FIRST, POINT = local("buffer", "step", "steps", "first", "point")
+POINTS, VALUES, FURTHER, GROUP, LEFT_TILE = local("points", "values", "further", "group", "left_tile")
+RIGHT_TILE, LARGEST_BITS, RIGHT_PART, BLOCK_ROWS, K = local(
+    "right_tile", "largest", "right_part", "block_rows", "k"
 )
-COLUMN, FIRST_COLUMN, RIGHT_COLUMN, RIGHT_PART = local("column", "first_column", "right_column", "right_part")
-WARP, WARP_ROW, WARP_COLUMN, LANE, BLOCK_ROW = local("warp", "warp_row", "warp_column", "lane", "block_row")
-BLOCK_ROWS, K, PART, ACTIVE, STAGED, VECTOR = local("block_rows", "k", "part", "active", "staged", "vector")
-OUTER, FRAGMENT, HALF, INNER, J, E = local("outer", "fragment", "half", "inner", "j", "e")
-SLOT, PLACE, LINE, ROW = local("slot", "place", "line", "row")
+PART, ACTIVE, VECTOR = local("part", "active", "vector")
 VECTOR_BYTES = 16
 RESIDENT = 256  # threads of an SM, which leave 255 registers to each
 MANY_SUMS = 64  # of a thread, beside which there is no room for further blocks
@@ -105,25 +109,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 @dataclass(frozen=True)
-class PhasesKernel:
+class PhasesKernel(PhaseResults):
     """Writes the body of one kernel as C++ statements: a transposed convolution with the schedule `tile`.
-    Each method writes one part of it. `found` says which of its axes are phases, taps and channels."""
-
-    kernel: Kernel
-    plan: Plan
-    tile: InterleavedPhases
-    found: Phases
-
-    def index(self, index: Index) -> Term:
-        return index_term(index, self.plan.sizes[0])
-
-    @property
-    def _cells(self) -> tuple[Axis, ...]:
-        """The axes of all columns: images, and cells along each dimension. The last has further columns
-        before its cells."""
-        last, reach = self.found.last, indices.number(self.found.last.reach)
-        outer = tuple(_cell(dimension, dimension.cells) for dimension in self.found.outer)
-        return (*self.found.images, *outer, _cell(last, indices.add(last.cells, reach)))
+    Each method writes one part of it."""
 
     @property
     def _taps(self) -> tuple[Axis, ...]:
@@ -134,21 +122,6 @@ class PhasesKernel:
     def _columns(self) -> int:
         """How many columns of a tile have results that are stored."""
         return self.tile.block_n - self.found.last.reach
-
-    @property
-    def _packed(self) -> tuple[Load, Load]:
-        """Returns two loads: of the packed filters' element, and of the power of two by which its row was
-        divided."""
-        assert isinstance(self.found.filters, Operation)
-        packed, step = loads(self.found.filters)
-        assert isinstance(packed, Load) and isinstance(step, Load)
-        return packed, step
-
-    @property
-    def _live(self) -> list[int]:
-        """The numbers of the phases that have taps."""
-        live = self.found.live
-        return [number for number, phase in enumerate(self.found.phases) if phase in live]
 
     def emitted(self) -> Emitted:
         found, tile = self.found, self.tile
@@ -189,13 +162,6 @@ class PhasesKernel:
             *self._unravelled(COLUMN),
             const(INT, "group", (Choice(COLUMN < 0, term(0), COLUMN)) / line - first_line),
         ]
-
-    def _unravelled(self, column: Term) -> list[Statement]:
-        axes = self._cells
-        narrow = fits(self.plan, extent(axes))
-        counted: Term = cast("unsigned", column) if narrow else column
-        names = {axis.name for axis in axes if not axis.once}
-        return unravel_term(counted, axes, names, self.plan.sizes[0], narrow=narrow)
 
     def _memory(self) -> list[Statement]:
         found, tile = self.found, self.tile
@@ -380,126 +346,8 @@ class PhasesKernel:
             ),
         ]
 
-    def _results(self) -> list[Statement]:
-        """Statements that bring the results of a warp into memory order, a few rows of channels at a time,
-        compute what is fused behind the product, and store it."""
-        found, tile = self.found, self.tile
-        m, n = tile.fragments
-        line = tile.staged_line(found.last.stride)
-        type_ = f"float (*)[{line}]"
-        lines = cast(CudaType(type_), MEMORY)
-        return [
-            assign(FACTORS[RIGHT_COLUMN], SCALE),
-            BARRIER,
-            Declaration(AUTO, (Declarator("staged", lines + WARP * STAGED_ROWS),)),
-            *self._phase_numbers(),
-            unrolled(
-                "outer",
-                prod(dimension.stride for dimension in found.outer),
-                [
-                    unrolled(
-                        "fragment",
-                        m,
-                        [
-                            unrolled(
-                                "half",
-                                2,
-                                [
-                                    Do(call("__syncwarp")),
-                                    *self._staged(n),
-                                    Do(call("__syncwarp")),
-                                    self._stored(n * 8 * found.last.stride),
-                                ],
-                            )
-                        ],
-                    )
-                ],
-            ),
-        ]
-
-    def _phase_numbers(self) -> list[Statement]:
-        """Declares which sums each phase has, -1 for none, if some have none."""
-        count = len(self.found.phases)
-        if len(self._live) == count:
-            return []
-        places = [self._live.index(number) if number in self._live else -1 for number in range(count)]
-        listed = Braces(tuple(term(place) for place in places))
-        return [Declaration(INT, (Declarator("numbers", listed, (term(count),)),), "constexpr")]
-
-    def _staged(self, n: int) -> list[Statement]:
-        stride = self.found.last.stride
-        phase: Term = OUTER * stride + INNER
-        declared: list[Statement] = []
-        value: Term = SUMS[phase][FRAGMENT][J][HALF * 2 + E]
-        if len(self._live) < len(self.found.phases):
-            declared = [const(INT, "phase", Local("numbers")[phase])]
-            place = Choice(Local("phase") < 0, term(0), Local("phase"))
-            value = Choice(Local("phase") < 0, LiteralTerm("0.0f"), SUMS[place][FRAGMENT][J][HALF * 2 + E])
-        write = assign(STAGED[LANE / 4][(J * 8 + LANE % 4 * 2 + E) * stride + INNER], value)
-        return [unrolled("inner", stride, [*declared, unrolled("j", n, [unrolled("e", 2, [write])])])]
-
-    def _stored(self, slots: int) -> Statement:
-        """The loop over a warp's results along memory, of which each lane stores one after another."""
-        found, tile = self.found, self.tile
-        last, reach = found.last, found.last.reach
-        *outer, cell = self._cells[len(found.images) :]
-        rows: list[Statement] = [
-            const(INT64, "row", BLOCK_ROW * tile.block_m + WARP_ROW * 16 + FRAGMENT * 16 + HALF * 8 + LINE),
-            when(ROW >= self.index(extent(found.rows)), BREAK),
-            *unravel("row", found.rows, self.plan.sizes[0]),
-            const(
-                FLOAT,
-                self.kernel.stages[0].name,
-                STAGED[LINE][PLACE]
-                * FACTORS[Local("lane_column")]
-                * values_of(self.plan).expression(self._packed[1]),
-            ),
-            *(store_statement(store, self.plan, values_of(self.plan)) for store in self.kernel.stores),
-        ]
-        left = [when(PLACE >= slots, BREAK)] if slots % 32 else []
-        before = [] if reach == 0 else [when(Local("lane_column") < reach, CONTINUE)]
-        begun = [] if reach == 0 else [when(self.index(cell.index) < reach, CONTINUE)]
-        phase: Term = OUTER
-        placed: list[Statement] = []
-        for dimension, axis in reversed(list(zip(found.outer, outer, strict=True))):
-            placed += self._result(dimension, self.index(axis.index), phase % dimension.stride)
-            phase = phase / dimension.stride
-        at = self.index(indices.subtract(cell.index, indices.number(reach)))
-        body: list[Statement] = [
-            const(INT, "place", SLOT * 32 + LANE),
-            *left,
-            const(INT, "lane_column", WARP_COLUMN + PLACE / last.stride),
-            const(INT64, "column", FIRST_COLUMN + Local("lane_column")),
-            *before,
-            when(COLUMN >= self.index(extent(self._cells)), CONTINUE),
-            *self._unravelled(COLUMN),
-            *begun,
-            *self._result(last, at, PLACE % last.stride),
-            *placed,
-            unrolled("line", STAGED_ROWS, rows),
-        ]
-        return unrolled("slot", -(-slots // 32), body)
-
-    def _result(self, dimension: Dimension, cell: Term, phase: Term) -> list[Statement]:
-        """Declares the variable of a dimension's axis, the index of a result, from its cell and phase; skips
-        what lies outside of the results."""
-        name = dimension.axis.name
-        first = dimension.first * dimension.stride - dimension.ahead
-        value = (
-            cell * dimension.stride + phase + first
-            if first >= 0
-            else cell * dimension.stride + phase - -first
-        )
-        ends = [Local(name) >= self.index(dimension.axis.extent)]
-        ends += [Local(name) < 0] if first < 0 else []
-        return [const(INT64, name, value), when(any_of(ends), CONTINUE)]
-
 
 _K = indices.variable("k")
-
-
-def _cell(dimension: Dimension, count: Index) -> Axis:
-    return Axis(f"{dimension.axis.name}_cell", count)
 
 
 def _points(dimensions: tuple[Dimension, ...]) -> list[tuple[int, ...]]:
