@@ -6,7 +6,7 @@ Each module has so many windows of random kinds, dimensions, channels, strides, 
 groups, each of them an output. They are judged as plain loops in one module; in the next as
 implicit matrix products on tensor cores and as patches of neighbouring results in registers,
 wherever these apply; and in the third, with these, on scaled halves, where a GPU's PyTorch rounds
-to TF32. The judge draws several sizes for each module."""
+to TF32, transposed convolutions with all phases in a block. The judge draws several sizes for each module."""
 
 import argparse
 import time
@@ -26,6 +26,7 @@ from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.schedules.gathered import Gathered
+from kernelblaster.policies.expert.schedules.phases import InterleavedPhases
 from kernelblaster.policies.expert.schedules.windows import WindowPatches
 from kernelblaster.policies.expert.simplify import simplify
 from kernelblaster.policies.expert.techniques import load_techniques
@@ -57,7 +58,8 @@ def get_init_inputs():
     return []
 """
 TUNED = ("implicit_matrix_product", "window_register_blocking")
-TECHNIQUES: tuple[tuple[str, ...], ...] = ((), TUNED, (*TUNED, "scaled_half_operands"))
+ROUNDED = ("interleaved_phases", *TUNED, "scaled_half_operands")
+TECHNIQUES: tuple[tuple[str, ...], ...] = ((), TUNED, ROUNDED)
 KINDS = ("Conv", "Conv", "Conv", "ConvTranspose", "ConvTranspose", "MaxPool", "AvgPool", "AdaptiveAvgPool")
 
 
@@ -119,7 +121,7 @@ def judged(file: Path, judge: DeviceJudge, techniques: tuple[str, ...]) -> tuple
 
 def gathered(schedules: Counter[type]) -> int:
     """How many kernels are implicit matrix products."""
-    return sum(schedules[kind] for kind in get_args(Gathered))
+    return sum(schedules[kind] for kind in (*get_args(Gathered), InterleavedPhases))
 
 
 def lines(modules: int, count: int, seed: int) -> Iterator[str]:

@@ -24,6 +24,7 @@ from kernelblaster.policies.expert.schedules.attention import OnlineAttention
 from kernelblaster.policies.expert.schedules.columns import Columns, ThreadPerColumn
 from kernelblaster.policies.expert.schedules.gathered import GatheredHalves, GatheredProduct
 from kernelblaster.policies.expert.schedules.packing import Packing
+from kernelblaster.policies.expert.schedules.phases import InterleavedPhases
 from kernelblaster.policies.expert.schedules.pointwise import (
     BlockRowMap,
     ElementPerThread,
@@ -82,6 +83,7 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("packed", WgmmaProduct()),
     ("gathered", GatheredProduct(64, 128, 16, 1, 8)),
     ("halves", GatheredHalves(64, 128, 32, 1, 4, inner_terms=48)),
+    ("phases", InterleavedPhases(32, 128, 32, 1, 4)),
     ("windows", WindowPatches((4,), 4, 4)),
     ("attention", OnlineAttention(1, 4, 32, 64, 64)),
     ("lstm_0", StepPerLaunch()),
@@ -100,6 +102,12 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def convolved() -> Plan:
     first = initial_plan(capture(load_task("core/level1/conv2d_3x3")))
     return next(load_techniques()["implicit_matrix_product"](first))
+
+
+@cache
+def spread() -> Plan:
+    first = initial_plan(capture(load_task("core/level1/conv_transpose2d")))
+    return next(load_techniques()["interleaved_phases"](first))
 
 
 @cache
@@ -131,6 +139,8 @@ def place_of(plan: Plan, name: str) -> tuple[Plan, Kernel]:
         plan, name = convolved(), "convolution_kernel"
     if name == "halves":
         plan, name = next(load_techniques()["scaled_half_operands"](convolved())), "convolution_kernel"
+    if name == "phases":
+        plan, name = spread(), "convolution_kernel"
     if name == "windows":
         plan, name = depthwise(), "convolution_kernel"
     if name == "packed":

@@ -12,6 +12,7 @@ ORDER = (
     "register_tiling",
     "tensor_core_utilization",
     "split_operand_tensor_cores",
+    "interleaved_phases",
     "implicit_matrix_product",
     "tf32_operands",
     "scaled_half_operands",

@@ -27,6 +27,7 @@ MADE_FOR = {
     "warpgroup_matrix_multiply": PRODUCTS,
     "split_k": PRODUCTS,
     "implicit_matrix_product": {"convolution"},
+    "interleaved_phases": {"convolution"},
     "online_attention": {"attention"},
     "tf32_operands": {"convolution"},
     "scaled_half_operands": {"convolution"},

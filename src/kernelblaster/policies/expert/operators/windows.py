@@ -80,19 +80,25 @@ def transposed_window(builder: Builder, axis: str, result: Index, sliding: Slidi
     operand (the tensor that is read) that contribute to it. `result` is the symbolic index of the result
     along this dimension. With the numbers in `sliding`, the operand's element p contributes, multiplied by
     the filter's element t, if p * stride - padding + t * step = `result`. The loop over the contributions
-    gets the name `axis`. If the convolution has a stride and its filter is not dilated, only every stride-th
-    element of the filter contributes, and the loop visits only these. `builder`, which knows all workloads,
-    tells whether that is so."""
+    gets the name `axis`. If the convolution has a stride, and a dilation that is no larger, the loop visits
+    the operand's elements under the filter: each belongs to one element of the filter, which follows from the
+    remainder of `result` by the stride, or to none. `builder`, which knows all workloads, tells which extents
+    are equal in all of them."""
     moved = indices.add(result, sliding.padding)
     strided = not builder.same(sliding.stride, ONE)
-    if strided and builder.same(sliding.step, ONE):
-        loop = Axis(axis, _rounded_up(sliding.taps, sliding.stride))
+    if strided and _spread_no_wider(sliding):
+        reach = indices.multiply(indices.subtract(sliding.taps, ONE), sliding.step)
+        loop = Axis(axis, indices.add(indices.divide(reach, sliding.stride), ONE))
         first = indices.remainder(moved, sliding.stride)
-        tap = indices.add(first, indices.multiply(loop.index, sliding.stride))
+        apart = indices.add(first, indices.multiply(loop.index, sliding.stride))
         place = indices.subtract(indices.divide(moved, sliding.stride), loop.index)
-        full = builder.same(indices.multiply(loop.extent, sliding.stride), sliding.taps)
-        in_filter = () if full else (compared("lt", tap, sliding.taps),)
-        return Window(loop, place, tap, tuple(inside(place, sliding.extent)), in_filter)
+        in_filter: list[Expression] = []
+        if not builder.same(sliding.step, ONE):
+            in_filter.append(compared("eq", indices.remainder(apart, sliding.step), ZERO))
+        if not builder.same(indices.multiply(loop.extent, sliding.stride), indices.add(reach, ONE)):
+            in_filter.append(compared("le", apart, reach))
+        tap = indices.divide(apart, sliding.step)
+        return Window(loop, place, tap, tuple(inside(place, sliding.extent)), tuple(in_filter))
     loop = Axis(axis, sliding.taps)
     behind = indices.subtract(moved, indices.multiply(loop.index, sliding.step))
     place = indices.divide(behind, sliding.stride)
@@ -100,6 +106,12 @@ def transposed_window(builder: Builder, axis: str, result: Index, sliding: Slidi
     if strided:
         tests.append(compared("eq", indices.remainder(behind, sliding.stride), ZERO))
     return Window(loop, place, loop.index, tuple(tests))
+
+
+def _spread_no_wider(sliding: Sliding) -> bool:
+    """Whether the filter's elements are no further apart than the results of neighbouring operands."""
+    known_numbers = sliding.step.operator == sliding.stride.operator == "int"
+    return known_numbers and sliding.step.value <= sliding.stride.value
 
 
 def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, results: Index) -> Window:
