@@ -63,11 +63,16 @@ def random_layer(random: Random, place: int) -> tuple[str, str, str]:
     return f"self.l{place} = nn.{kind}(features, hidden, {words})", call, state * count
 
 
-@pytest.mark.parametrize(("seed", "small"), [(14, (3, 4, 5, 19)), (7, (1, 1, 3, 33))], ids=["odd", "single"])
+@pytest.mark.parametrize(
+    ("seed", "sizes", "small"),
+    [(14, (9, 11, 13, 70), (3, 4, 5, 19)), (7, (2, 5, 8, 1000), (1, 1, 3, 33))],
+    ids=["odd", "single"],
+)
 def test_random_layers_are_right(
-    judge: DeviceJudge, tmp_path: Path, seed: int, small: tuple[int, ...]
+    judge: DeviceJudge, tmp_path: Path, seed: int, sizes: tuple[int, ...], small: tuple[int, ...]
 ) -> None:
-    """The layers of one module, so that one compilation serves them all."""
+    """The layers of one module, so that one compilation serves them all. With 1000 features, few groups of
+    sequences are computed at once, and the judge's larger batches follow in turn."""
     random = Random(seed)
     layers, calls, states = zip(*(random_layer(random, place) for place in range(2)), strict=True)
     lines = ["given = iter(states)", "found = []"]
@@ -75,7 +80,6 @@ def test_random_layers_are_right(
         lines += [f"out, last = {call}", "found += [out, *(last if isinstance(last, tuple) else (last,))]"]
     body = "\n        ".join([*lines, "return tuple(found)"])
     file = tmp_path / "layers.py"
-    sizes = (9, 11, 13, 70)
     text = "\n        ".join(layers)
     file.write_text(SOURCE.format(sizes=sizes, small=small, layers=text, body=body, states="".join(states)))
     task = load_task(str(file))

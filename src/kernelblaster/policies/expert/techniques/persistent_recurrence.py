@@ -38,7 +38,7 @@ from kernelblaster.policies.expert.schedules.recurrences import (
 
 APPLIES_TO = (StepPerLaunch, StepByWarps)
 CHOICES = 3  # plans
-MOST_WEIGHTS = 144  # of a thread, in registers
+MOST_WEIGHTS = {1: 144, 2: 128}  # of a thread, in registers, by the number of directions
 MOST_REGISTERS = 154  # of a thread, for weights and what it reads early
 MOST_ELEMENTS = 3  # of the new state, of a thread
 # Estimates in cycles of an SM: a step's barrier with the way of the states through the L2 cache, and what
@@ -65,15 +65,20 @@ def _persistent(kernel: Kernel, plan: Plan, gpu: GpuSpec, choice: int) -> Plan |
     why = why_not_persistent(kernel, plan)
     if why is not None:
         return No(why)
-    plan, kernel = in_both_directions(kernel, plan) or (plan, kernel)
-    *directions, batch, features = kernel.axes
-    both, rows, width = map(plan.elements, (tuple(directions), (batch,), (features,)))
-    found = schedules(Layer(both, rows, width, len(kernel.stages)), gpu)
+    both, alone = in_both_directions(kernel, plan), (plan, kernel)
+    plan, kernel = both if both is not None and _layouts(both[1], plan, gpu) else alone
+    found = _layouts(kernel, plan, gpu)
     if not found:
         return No("its weights do not fit into the registers of all SMs together")
     if choice >= len(found):
         return No("there is no other way to divide it among the SMs")
     return _with_shared_states(kernel, plan, found[choice])
+
+
+def _layouts(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> list[PersistentSteps]:
+    *directions, batch, features = kernel.axes
+    both, rows, width = map(plan.elements, (tuple(directions), (batch,), (features,)))
+    return schedules(Layer(both, rows, width, len(kernel.stages)), gpu)
 
 
 def schedules(layer: Layer, gpu: GpuSpec) -> list[PersistentSteps]:
@@ -87,7 +92,7 @@ def _possible(layer: Layer, gpu: GpuSpec) -> Iterator[PersistentSteps]:
     limits = limits_of(gpu.architecture)
     room = limits.shared_bytes - limits.reserved_shared_bytes
     vectors = -(-layer.features // (WARP * VECTOR))
-    most = min(MOST_WEIGHTS // (layer.gates * vectors * VECTOR), WARP // layer.gates)
+    most = min(MOST_WEIGHTS[layer.directions] // (layer.gates * vectors * VECTOR), WARP // layer.gates)
     for units in range(1, most + 1):
         shape = PersistentSteps(1, units, vectors, 1)
         groups = gpu.multiprocessors // -(-layer.features // shape.features)
