@@ -38,7 +38,7 @@ from kernelblaster.policies.expert.schedules.products import (
     TiledProduct,
     WgmmaProduct,
 )
-from kernelblaster.policies.expert.schedules.recurrences import StepByWarps, StepPerLaunch
+from kernelblaster.policies.expert.schedules.recurrences import PersistentSteps, StepByWarps, StepPerLaunch
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, ClusterRows, WarpRows
 from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows, ThreadPerScan
 from kernelblaster.policies.expert.schedules.schedule import Schedule
@@ -88,6 +88,7 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("attention", OnlineAttention(1, 4, 32, 64, 64)),
     ("lstm_0", StepPerLaunch()),
     ("lstm_0", StepByWarps()),
+    ("persistent", PersistentSteps(16, 2, 4, 4)),
 )
 
 
@@ -130,11 +131,13 @@ def recurrent() -> Plan:
 def place_of(plan: Plan, name: str) -> tuple[Plan, Kernel]:
     """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands,
     `gathered` a convolution on a gathered one, `attention` one with online softmax, `lstm_0` a
-    recurrent layer."""
+    recurrent layer, `persistent` one that loops over its steps."""
     if name == "attention":
         plan, name = attended(), "bmm"
     if name == "lstm_0":
         plan = recurrent()
+    if name == "persistent":
+        plan, name = next(load_techniques()["persistent_recurrence"](recurrent())), "lstm_0_kernel"
     if name == "gathered":
         plan, name = convolved(), "convolution_kernel"
     if name == "halves":

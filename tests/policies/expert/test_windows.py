@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from kernelblaster.policies.expert.expression import Gather
 from kernelblaster.policies.expert.graph import Graph, Node, Reference, Result, UncoveredOperators
 from kernelblaster.policies.expert.index import number, variable
 from kernelblaster.policies.expert.lower import initial_plan
@@ -225,9 +226,9 @@ def test_the_places_of_the_largest_elements_are_not_covered() -> None:
         initial_plan(replace(graph, outputs=(Reference("found", 1),)))
 
 
-def test_upsampling_by_a_fraction_is_not_covered() -> None:
-    with pytest.raises(UncoveredOperators, match="by other factors than small whole numbers"):
-        pool("upsample_nearest2d", Y, [15, 20]).plan()
+def test_upsampling_by_a_fraction_looks_elements_up() -> None:
+    (kernel,) = pool("upsample_nearest2d", Y, [15, 20]).plan().kernels
+    assert any(isinstance(load, Gather) for load in kernel.loads)
 
 
 @pytest.mark.parametrize("case", (*CONVOLUTIONS, *TRANSPOSED, *MAX[:7], *MEAN[:9]), ids=str)

@@ -20,7 +20,16 @@ from kernelblaster.policies.expert.cuda.source import (
     host_function_text,
     kernel_text,
 )
-from kernelblaster.policies.expert.cuda.statements import Do, If, Launch, Statement, declare, loop, when
+from kernelblaster.policies.expert.cuda.statements import (
+    CooperativeLaunch,
+    Do,
+    If,
+    Launch,
+    Statement,
+    declare,
+    loop,
+    when,
+)
 from kernelblaster.policies.expert.cuda.terms import (
     FALSE,
     INT64,
@@ -105,7 +114,8 @@ _WRITTEN = _WrittenKernels(1024)
 
 
 def _kernel_code(kernel: Kernel, plan: Plan) -> KernelCode:
-    given = plan if kernel.steps is None else _with_step(plan, kernel.steps)
+    launched_steps = None if kernel.schedule.loops_over_steps else kernel.steps
+    given = plan if launched_steps is None else _with_step(plan, launched_steps)
     emitted: Emitted = load_emitters()[type(kernel.schedule)].emit(kernel, given)
     constants = plan.inner_sizes(kernel) if kernel.constant_sizes else {}
     text = kernel_text(kernel.name, emitted, _argument_types(kernel, plan), constants)
@@ -113,9 +123,9 @@ def _kernel_code(kernel: Kernel, plan: Plan) -> KernelCode:
     variants = _with_constants(emitted, used) if constants else emitted.variants
     arguments = tuple(Given(name) for name in text.given)
     launch = _launch(kernel.name, replace(emitted, variants=variants), arguments)
-    if kernel.steps is not None:
-        end = index_term(kernel.steps.extent, plan.sizes[0])
-        launch = (loop(kernel.steps.name, 0, end, launch, type_=INT64),)
+    if launched_steps is not None:
+        end = index_term(launched_steps.extent, plan.sizes[0])
+        launch = (loop(launched_steps.name, 0, end, launch, type_=INT64),)
     return KernelCode(text, _unless_empty(kernel, plan, launch))
 
 
@@ -156,7 +166,8 @@ def _launch(name: str, emitted: Emitted, arguments: tuple[Term, ...]) -> tuple[S
     whose condition holds."""
 
     def launch(kernel: Term, blocks: Term) -> tuple[Statement, ...]:
-        shape = Launch(kernel, blocks, emitted.threads, emitted.shared, arguments)
+        kind = CooperativeLaunch if emitted.cooperative else Launch
+        shape = kind(kernel, blocks, emitted.threads, emitted.shared, arguments)
         return (*_permissions(kernel, emitted), shape)
 
     if not emitted.variants:

@@ -155,6 +155,16 @@ def rebuild(expression: Expression, change: Callable[[Expression], Expression]) 
     return change(expression)
 
 
+def substituted(expression: Expression, values: Mapping[Expression, Expression]) -> Expression:
+    """Returns the expression with parts replaced: `values` maps a part to the expression that takes its
+    place. Parts within a part that is replaced are left alone."""
+    if expression in values:
+        return values[expression]
+    if isinstance(expression, Operation):
+        return replace(expression, operands=tuple(substituted(part, values) for part in expression.operands))
+    return expression
+
+
 def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
     """Returns the expression with loop variables replaced in all its indices: `values` maps the name of a
     variable to the index that takes its place."""

@@ -50,9 +50,9 @@ class Kernel:
     `schedule` is its layout on the GPU.
 
     With `constant_sizes` it has a second variant in which the sizes of the primary workload (the one that is
-    timed) are compile-time constants. With `steps` it is launched once for each point of that axis, in order,
-    like the time steps of a recurrence: expressions may use the axis, and a launch may read what earlier ones
-    wrote.
+    timed) are compile-time constants. With `steps` all of it is done once for each point of that axis, in
+    order, like the time steps of a recurrence: expressions may use the axis, and a step may read what earlier
+    ones wrote. Each step is a launch of its own unless the schedule says that it loops over the steps.
     """
 
     name: str

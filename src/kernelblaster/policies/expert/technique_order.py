@@ -24,6 +24,7 @@ ORDER = (
     "asynchronous_copy",
     "block_rasterization",
     "parallel_scan",
+    "persistent_recurrence",
     "warp_shuffle_reduction",
     "online_reduction",
     "two_level_reduction",

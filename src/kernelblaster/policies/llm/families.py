@@ -33,6 +33,7 @@ MADE_FOR = {
     "scaled_half_operands": {"convolution"},
     "window_register_blocking": {"convolution", "pooling"},
     "parallel_scan": {"scan"},
+    "persistent_recurrence": {"recurrence"},
 }
 
 

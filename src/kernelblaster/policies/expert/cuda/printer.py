@@ -9,6 +9,7 @@ from kernelblaster.policies.expert.cuda.statements import (
     Assembly,
     Assignment,
     Body,
+    CooperativeLaunch,
     Declaration,
     Declarator,
     Do,
@@ -105,6 +106,7 @@ class Printer:
             Remark: lambda s: [f"// {s.text}"],
             Assembly: lambda s: [f'asm volatile("{s.instruction};");'],
             Launch: self._launch,
+            CooperativeLaunch: self._cooperative_launch,
         }
 
     def term(self, term: Term) -> str:
@@ -218,6 +220,18 @@ class Printer:
         shape = f"(unsigned)({self.term(found.blocks)}), {found.threads}, {found.shared}, stream"
         arguments = wrapped([self.term(part) for part in found.arguments], 4)
         return [f"{self.term(found.kernel)}<<<{shape}>>>(\n{arguments});"]
+
+    def _cooperative_launch(self, found: CooperativeLaunch) -> list[str]:
+        self.declared.add("arguments")
+        addresses = wrapped([f"(void*)&{self.term(part)}" for part in found.arguments], 6)
+        shape = f"dim3((unsigned)({self.term(found.blocks)})), dim3({found.threads})"
+        return [
+            "{",
+            f"  void* arguments[] = {{\n{addresses}}};",
+            "  cudaLaunchCooperativeKernel(",
+            f"      (const void*){self.term(found.kernel)}, {shape}, arguments, {found.shared}, stream);",
+            "}",
+        ]
 
     def _assignment(self, found: Assignment) -> str:
         return f"{self.term(found.place)} {found.operator} {self.term(found.value)}"

@@ -38,7 +38,8 @@ class Emitted:
     """A kernel as an emitter returns it: the statements of its `body`, and its launch. `blocks` is the grid
     size (a C++ expression of the host), `threads` the block size, `shared` the dynamic shared memory in
     bytes, and `cluster` the cluster size in blocks. The compiler limits registers so that `blocks_per_sm`
-    blocks fit on an SM (0: no such limit). The comment `remark` is written above the kernel. With
+    blocks fit on an SM (0: no such limit). With `cooperative`, its blocks wait for each other, and all of
+    them must be resident. The comment `remark` is written above the kernel. With
     `parameters` it is a template, and the host launches the first of its `variants` whose condition holds."""
 
     body: Body
@@ -47,6 +48,7 @@ class Emitted:
     shared: int = 0
     blocks_per_sm: int = 0
     cluster: int = 1
+    cooperative: bool = False
     remark: str = ""
     parameters: tuple[TemplateParameter, ...] = ()
     variants: tuple[Variant, ...] = ()

@@ -131,6 +131,18 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class CooperativeLaunch:
+    """A launch by cudaLaunchCooperativeKernel, with the fields of `Launch`. All its blocks run at once, so
+    that they may wait for each other, or it fails. The `arguments` must be variables."""
+
+    kernel: Term
+    blocks: Term
+    threads: int
+    shared: int
+    arguments: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LambdaParameter:
     """A parameter of a lambda, `name` of the type `type`. It is passed by value; with `reference`, as `const
     T&`."""
@@ -149,7 +161,20 @@ class Lambda(Term):
     body: Body
 
 
-Statement = Declaration | Assignment | Do | If | For | Scope | Return | Jump | Remark | Assembly | Launch
+Statement = (
+    Declaration
+    | Assignment
+    | Do
+    | If
+    | For
+    | Scope
+    | Return
+    | Jump
+    | Remark
+    | Assembly
+    | Launch
+    | CooperativeLaunch
+)
 BREAK, CONTINUE = Jump("break"), Jump("continue")
 BARRIER = Do(Call(Local("__syncthreads"), ()))
 

@@ -6,6 +6,7 @@ from kernelblaster.policies.expert.cuda.terms import CudaType, DeviceFunction, O
 
 PACK, STREAMING, COPY_ASYNC = header("pack"), header("streaming"), header("copy_async")
 CLUSTER_REDUCE, PIPELINE, SCALES = header("cluster_reduce"), header("pipeline"), header("scales")
+TIME_STEPS, RESIDENT_COLUMNS = header("time_steps"), header("resident_columns")
 SPLIT_TERMS, CUDA_PIPELINE = header("split_terms"), Header("cuda_pipeline", "#include <cuda_pipeline.h>")
 
 
@@ -26,6 +27,9 @@ copy_async, close_copies, wait_for_copies = (
     DeviceFunction(name, COPY_ASYNC) for name in ("copy_async", "close_copies", "wait_for_copies")
 )
 start_in_turn, read_near, processors = map(_own, ("start_in_turn", "read_near", "processors"))
+wait_for_steps, tell_steps, copy_states = (
+    DeviceFunction(name, TIME_STEPS) for name in ("wait_for_steps", "tell_steps", "copy_states")
+)
 scale_for, largest_of_row = (DeviceFunction(name, SPLIT_TERMS) for name in ("scale_for", "largest_of_row"))
 pipeline_memcpy_async, pipeline_commit, pipeline_wait_prior = (
     DeviceFunction(f"__pipeline_{name}", CUDA_PIPELINE) for name in ("memcpy_async", "commit", "wait_prior")

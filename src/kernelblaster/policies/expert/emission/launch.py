@@ -18,6 +18,7 @@ def launched(
     blocks: Term | None = None,
     shared: int = 0,
     blocks_per_sm: int = 0,
+    cooperative: bool = False,
     parameters: tuple[TemplateParameter, ...] = (),
     variants: tuple[Variant, ...] = (),
 ) -> Emitted:
@@ -25,8 +26,8 @@ def launched(
     and grid size follow from `nest`, which says where the kernel's loops run; if `blocks` is given, it is the
     grid size instead, as for persistent kernels. `sizes` are the names of the tensor sizes, which the host
     knows; `shared` is the dynamic shared memory of a block in bytes; `blocks_per_sm`, if not 0, goes into the
-    launch bounds. With template `parameters`, the host launches the first of `variants` whose condition
-    holds."""
+    launch bounds; with `cooperative`, all blocks must be resident at once. With template `parameters`, the
+    host launches the first of `variants` whose condition holds."""
     return Emitted(
         body=tuple(body),
         blocks=index_term(nest.blocks(), sizes) if blocks is None else blocks,
@@ -34,6 +35,7 @@ def launched(
         shared=shared,
         blocks_per_sm=blocks_per_sm,
         cluster=nest.cluster,
+        cooperative=cooperative,
         remark=str(nest),
         parameters=parameters,
         variants=variants,

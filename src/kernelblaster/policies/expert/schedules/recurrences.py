@@ -1,11 +1,25 @@
-"""Schedules (layouts on the GPU) of recurrences: kernels that are launched once for each time step."""
+"""Schedules (layouts on the GPU) of recurrences: kernels with time steps, of which each needs what the one
+before it computed."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kernelblaster.devices.occupancy import WARP
-from kernelblaster.policies.expert.nest import BoundAxes, Grid, Lanes, Nest, Serial, Threads, Unrolled, Warps
+from kernelblaster.policies.expert.nest import (
+    BoundAxes,
+    Grid,
+    Lanes,
+    Nest,
+    Serial,
+    Threads,
+    Unrolled,
+    Vector,
+    Warps,
+)
 from kernelblaster.policies.expert.schedules.schedule import Axes, Family, Schedule
+
+FLOAT_BYTES = 4
+VECTOR = 4  # elements that a lane reads at once
 
 
 @dataclass(frozen=True)
@@ -43,3 +57,71 @@ class StepByWarps(Schedule):
                 BoundAxes(reduced, (Serial(), Lanes())),
             )
         )
+
+
+@dataclass(frozen=True)
+class PersistentSteps(Schedule):
+    """A recurrent layer in one cooperative launch, whose blocks loop over the time steps themselves.
+
+    Sequences of the batch are taken together in groups of `rows`. Each group is computed by as many blocks as
+    are needed for all features; these wait for each other once a step, and for no other blocks. A block has
+    `warps` warps of `units` features each. A warp keeps the weights of all gates of its features in registers
+    during all steps, 4 * `vectors` elements of each column in a lane. At most `groups` groups are computed at
+    once, so that all blocks of the launch are resident, with one block on an SM; the others follow.
+
+    The last two stores of the kernel are for the other blocks of a group: the new state, and the number of
+    steps that are done (techniques/persistent_recurrence.py). Axes before those of batch and features divide
+    the groups further, as the two directions of a layer do.
+    """
+
+    rows: int
+    units: int
+    vectors: int
+    groups: int
+    warps: int = 8
+
+    family: ClassVar[Family] = "recurrence"
+    kind: ClassVar[str] = "recurrence"
+    loops_over_steps: ClassVar[bool] = True
+
+    def nest(self, outer: Axes, batch: Axes, features: Axes, reduced: Axes) -> Nest:
+        return Nest(
+            (
+                BoundAxes(outer, (Grid(most=self.groups),)),
+                BoundAxes(batch, (Grid(most=self.groups), Serial(), Unrolled(self.rows))),
+                BoundAxes(features, (Grid(), Warps(self.warps), Unrolled(self.units))),
+                BoundAxes(reduced, (Unrolled(self.vectors), Lanes(), Vector(VECTOR))),
+            )
+        )
+
+    @property
+    def threads(self) -> int:
+        return self.warps * WARP
+
+    @property
+    def features(self) -> int:
+        """The number of features that a block computes."""
+        return self.units * self.warps
+
+    @property
+    def width(self) -> int:
+        """The number of features of the state for which a warp has registers, at most."""
+        return WARP * VECTOR * self.vectors
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of the new state that a thread computes."""
+        return -(-self.rows * self.features // self.threads)
+
+    def together(self, gates: int) -> int:
+        """How many sequences a warp computes at once: their sums, for all of its `gates` * `units` columns,
+        are as many as a warp has lanes, or fewer."""
+        return min(self.rows, max(1, WARP // (gates * self.units)))
+
+    def padded_rows(self, gates: int) -> int:
+        """`rows`, rounded up to a multiple of those that are computed at once."""
+        return -(-self.rows // self.together(gates)) * self.together(gates)
+
+    def shared_bytes(self, gates: int) -> int:
+        """Returns the shared memory of a block in bytes: the state of the step before, and the sums."""
+        return self.padded_rows(gates) * (self.width + gates * self.features) * FLOAT_BYTES

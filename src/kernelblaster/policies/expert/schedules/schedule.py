@@ -25,7 +25,9 @@ STATIC_SHARED_BYTES = 48 << 10  # of shared memory that a launch may have withou
 class Schedule:
     """How a kernel is laid out on the GPU. `family` is the kind of computation that the schedule is for, by
     the name that reports and the knowledge base use. `kind` is the heading under which the table of
-    techniques (docs/expert.md) lists the schedule."""
+    techniques (docs/expert.md) lists the schedule. `loops_over_steps` says, of a kernel with time steps, that
+    a single launch does all of them; otherwise there is a launch for each."""
 
     family: ClassVar[Family]
     kind: ClassVar[str]
+    loops_over_steps: ClassVar[bool] = False
