@@ -1,10 +1,10 @@
 """Recognizes transposed convolutions with a stride, and tells which elements of the operand and of the
-filters meet in which results.
+filters are multiplied for which results.
 
-Along each dimension in which windows slide, the result number i lies at a cell and a phase:
-i + ahead = cell * stride + phase. All results of a cell read the same elements of the operand, those at
-cell - tap * step. What differs from phase to phase is only the filters' elements by which they are
-multiplied, and that some taps do not belong to some phases.
+Along each dimension of the images, the result with the index i belongs to a cell and has a phase, by a fixed
+number `ahead`: i + ahead = cell * stride + phase. All results of a cell read the same elements of the
+operand, those with the indices cell - tap * step, where the tap counts the elements. Results that differ in
+their phase multiply them by different elements of the filters; some taps add nothing to some phases.
 """
 
 import operator
@@ -33,9 +33,10 @@ COMPARED: dict[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True)
 class Dimension:
-    """How windows slide along one dimension. The result at index i of `axis` lies in the cell
-    (i + ahead) / stride, and its phase is the remainder. It reads the operand at cell - tap * step for each
-    point of the axis `taps`, which has `reads` points. The operand has `extent` elements."""
+    """One dimension of the images of a transposed convolution: which elements of the operand a result reads
+    along it. The result with the index i of `axis` belongs to the cell (i + `ahead`) / `stride`, and its
+    phase is the remainder. It reads the elements with the indices cell - tap * `step`. The tap is the
+    variable of the loop `taps`, which has `reads` iterations. The operand has `extent` elements."""
 
     axis: Axis
     stride: int
@@ -47,17 +48,17 @@ class Dimension:
 
     @property
     def reach(self) -> int:
-        """How many elements before its cell a window begins."""
+        """How many elements before the index of its cell a result reads the operand, at most."""
         return (self.reads - 1) * self.step
 
     @property
     def first(self) -> int:
-        """The cell of the first result."""
+        """The number of the cell to which the first result (index 0) belongs."""
         return self.ahead // self.stride
 
     @property
     def cells(self) -> Index:
-        """How many cells have results, as a symbolic index."""
+        """How many cells there are from that of the first result to that of the last, as a symbolic index."""
         last = indices.add(self.axis.extent, indices.number(self.ahead + self.stride - 1))
         whole = indices.divide(last, indices.number(self.stride))
         return indices.subtract(whole, indices.number(self.first))
@@ -68,10 +69,11 @@ Phase = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Phases:
-    """A transposed convolution: results[images, rows, dimensions] = sum over `channel` and the dimensions'
-    taps of `element` * `filters`. `images` are axes of the operand alone, `rows` those of the filters alone.
-    `element` is what the load `source` reads, and 0 outside of the operand. `taken` has the phases, and the
-    points of the taps' axes, that belong together; other pairs add nothing."""
+    """A transposed convolution with a stride: results[images, rows, dimensions] = sum over the input channels
+    (the axis `channel`) and the taps of all `dimensions` of `element` * `filters`. Only the operand depends
+    on the axes `images`, only the filters on `rows`, the output channels. `element` is the expression of what
+    the load `source` reads; it is 0 outside of the operand. `taken` has the pairs (phase, taps), each with a
+    number for each dimension, whose products are added; those of other pairs are left out, as they are 0."""
 
     images: tuple[Axis, ...]
     rows: tuple[Axis, ...]
@@ -84,12 +86,13 @@ class Phases:
 
     @property
     def phases(self) -> list[Phase]:
-        """All phases, each a number for each dimension, in row-major order."""
+        """All phases in row-major order. Each is a tuple with a number for each dimension, from 0 to below
+        its stride."""
         return list(product(*(range(dimension.stride) for dimension in self.dimensions)))
 
     @property
     def live(self) -> list[Phase]:
-        """The phases to which any tap belongs; results of other phases are sums of nothing."""
+        """Those phases to whose results at least one product is added. The sums of all other phases are 0."""
         with_taps = {phase for phase, _ in self.taken}
         return [phase for phase in self.phases if phase in with_taps]
 
@@ -105,8 +108,9 @@ class Phases:
 
 
 def as_phases(kernel: Kernel, plan: Plan) -> Phases | str:
-    """Describes `kernel`, a kernel of `plan`, as a transposed convolution with a stride. Returns why it is
-    none, as the end of a sentence that begins with "because", if it is something else."""
+    """Returns `kernel`, a kernel of `plan`, described as a transposed convolution with a stride: its axes by
+    their meaning, its operand, its filters, and which of their elements are multiplied. If it is something
+    else, returns the reason as text, the end of a sentence that begins with "because"."""
     body = kernel.stages[0].body if len(kernel.stages) == 1 else None
     plain = not any(store.over for store in kernel.stores) and kernel.steps is None
     if not isinstance(body, Operation) or body.name != "mul" or kernel.stages[0].combine != SUM or not plain:

@@ -1,6 +1,7 @@
-"""Emits the end of transposed convolutions whose phases share a block (emission/phases.py): a warp brings
-its results into memory order in shared memory, computes what is fused behind the product, and stores them.
-Also what else needs to know how results lie in cells."""
+"""Emits the last part of the kernels of transposed convolutions with a stride (emission/phases.py): a warp
+brings its results into the order of memory, by way of shared memory, computes what is fused behind the
+product, and stores them. The first part of these kernels also takes from here which cell (results that read
+the same elements of the operand) a column of the product is."""
 
 from dataclasses import dataclass
 from math import prod
@@ -59,8 +60,9 @@ PLACE, LINE, ROW = local("place", "line", "row")
 
 @dataclass(frozen=True)
 class PhaseResults:
-    """Writes the statements that store the results of one kernel, a transposed convolution with the schedule
-    `tile`. `found` says which of its axes are phases, taps and channels."""
+    """Writes the C++ statements that store the results of `kernel`, a transposed convolution with a stride in
+    `plan`. `tile` is its layout on the GPU. `found` describes what it computes: which of its axes are images,
+    output channels and input channels, and which elements of the operand each result reads."""
 
     kernel: Kernel
     plan: Plan

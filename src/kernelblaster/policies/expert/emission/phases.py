@@ -1,9 +1,11 @@
-"""Emits transposed convolutions with a stride as matrix products on tensor cores that compute all results of
-a cell together (phases.py, device_code/phases.cuh).
+"""Emits transposed convolutions with a stride as matrix products on tensor cores. A block computes all
+results of its cells; the results of a cell read the same elements of the operand (phases.py,
+device_code/phases.cuh).
 
-A line of cells in memory begins with as many columns more as windows reach back, whose elements the first
-cells need; so do tiles. The operand under another tap along the last dimension is then the same tile, read
-some columns before. Results of these columns are not stored.
+The columns of the product are cells. In front of each line of cells (those along the last dimension) there
+are further columns, for the elements of the operand that the first cells read before their own. In front of
+the cells of each tile there are as many. One tile of the operand therefore serves all taps along the last
+dimension: for a further tap, it is read some columns before. Results of the further columns are not stored.
 """
 
 from dataclasses import dataclass
@@ -110,7 +112,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class PhasesKernel(PhaseResults):
-    """Writes the body of one kernel as C++ statements: a transposed convolution with the schedule `tile`.
+    """Writes the body of one kernel as C++ statements: a transposed convolution with a stride in the layout
+    `InterleavedPhases`, in which a block computes all results that read the same elements of the operand.
     Each method writes one part of it."""
 
     @property

@@ -1,12 +1,13 @@
 """Interleaved phases: a transposed convolution with a stride on tensor cores, in which a block computes all
 results that read the same elements of the operand.
 
-With stride s, every s-th result along a dimension has the same taps; these sets of results are the phases.
-As convolutions of their own, each gathers the operand again, and writes single elements that lie s apart.
-Here they are further rows of one matrix product, whose results are written as whole lines. Operands are
-rounded to half precision after exact scaling, which is as precise as TF32: filters are divided by a power of
-two for each output channel when they are packed, the operand by one for each block, which grows when a number
-would overflow.
+With stride s, every s-th result along a dimension is computed with the same elements of the filters; these
+sets of results are the phases. If each phase were a convolution of its own, each would gather the operand
+again, and write single elements that lie s apart. Here phases are further rows of one matrix product, whose
+results are written as whole lines. Operands are rounded to half precision after exact scaling, which is as
+precise as TF32. The filters of each output channel are divided by a power of two when they are packed. The
+operand is divided by a power of two for each line (along the last dimension) that a block reads; it is
+increased when an element would overflow.
 """
 
 from dataclasses import replace
