@@ -1,5 +1,6 @@
-"""Recurrent layers in a plan: what a kernel with time steps must be like for one launch to do all of its
-steps, and the two directions of a layer as one kernel."""
+"""Recurrent layers in a plan, for the technique `persistent_recurrence`: whether one launch can do all time
+steps of a layer's kernel, where the kernel reads and stores its states, and the forward and the backward
+kernel of a layer as one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,9 +28,11 @@ Position = tuple[Index, ...]
 
 
 def why_not_persistent(kernel: Kernel, plan: Plan) -> str | None:
-    """Says why one launch cannot do all time steps of `kernel`, as the end of a sentence that begins with
-    "because"; None if it can. Its sums must be those of a recurrent layer (operators/recurrences.py), its
-    states float32, and the number of its features the same in all calls."""
+    """Returns why a single launch cannot do all time steps of `kernel`, a kernel of `plan`, as the end of a
+    sentence that begins with "because"; None if it can. The kernel must be that of a recurrent layer: each of
+    its sums adds products of weights and elements of the state before the step, and nothing else connects
+    elements of different steps but each with itself. States must be float32, and the number of features the
+    same in all calls."""
     if kernel.steps is None or len(kernel.axes) < 2 or len(kernel.reduced) != 1:
         return "it is not a layer with steps, a batch and features"
     if not _is_layer(kernel):
@@ -60,21 +63,24 @@ def _is_layer(kernel: Kernel) -> bool:
 
 
 def state_before(kernel: Kernel) -> Operation:
-    """Returns the state of which the sums of a recurrent layer's kernel are: `where(first step, the state at
-    the beginning, that of the step before)`."""
+    """Returns the expression of one element of the state before a time step, which a recurrent layer's kernel
+    multiplies by weights; the loop variable of the sums is the element's feature. The expression has the form
+    `where(first step, initial state, state that the step before has stored)`."""
     body = kernel.stages[0].body
     assert isinstance(body, Operation) and isinstance(body.operands[0], Operation)
     return body.operands[0]
 
 
 def own_state(kernel: Kernel) -> Expression:
-    """Returns the element of the state before a step that has the place of the element computed."""
+    """Returns the expression of one element of the state before a time step: the element of the same feature
+    that the recurrent layer's kernel computes anew."""
     return move(state_before(kernel), {axis.name: kernel.axes[-1].index for axis in kernel.reduced})
 
 
 def kept_state(kernel: Kernel, load: Load | Gather) -> Store | None:
-    """Returns the store that wrote, in the step before, what `load` reads in a step, if it is one for the
-    same element: like that of the cell state of an LSTM. None if there is none."""
+    """Returns the store of a recurrent layer's kernel that writes, in each time step, the element that `load`
+    reads in the next one, at the same point of the kernel's loops. A thread can then keep the value in a
+    register instead, as it does with the cell state of an LSTM. None if the kernel has no such store."""
     stores = (store for store in kernel.stores if store.buffer == load.buffer)
     return next((store for store in stores if store.position == load.position), None)
 
@@ -93,16 +99,18 @@ def _of_steps_before(kernel: Kernel) -> list[Load | Gather]:
 
 
 def with_state(stage: Stage, state: Expression) -> Stage:
-    """Returns a stage of a recurrent layer's kernel with `state` in place of the state of which it is the
-    sum."""
+    """Returns a copy of `stage`, a sum of a recurrent layer's kernel, that multiplies the weights by the
+    expression `state` instead of the state before the step."""
     assert isinstance(stage.body, Operation)
     return replace(stage, body=replace(stage.body, operands=(state, stage.body.operands[1])))
 
 
 def in_both_directions(kernel: Kernel, plan: Plan) -> tuple[Plan, Kernel] | None:
-    """Returns (the plan in which the forward `kernel` of a layer and its backward kernel are one, this one),
-    with one more axis, in front, for the direction. None if the plan has no other direction of this layer
-    that can run at the same time."""
+    """Joins the two kernels of a bidirectional recurrent layer: `kernel`, the forward one, and the backward
+    one of the same layer in `plan`. Returns (a plan with one kernel in place of the two, that kernel). The
+    new kernel has one more axis, the first, which counts the directions; `plan` itself stays as it is. None
+    if there is no such backward kernel, if the two cannot run at the same time, or if one launch cannot do
+    all steps of both."""
     kernels = list(plan.kernels)
     place = next(place for place, found in enumerate(kernels) if found is kernel)
     for other_place in range(place + 1, len(kernels)):

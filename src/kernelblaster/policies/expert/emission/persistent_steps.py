@@ -76,7 +76,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 class PersistentKernel:
-    """Writes the statements of one such kernel. Names of methods say what their statements do."""
+    """Writes the body of one kernel as C++ statements: a recurrent layer in the layout `PersistentSteps`,
+    whose blocks loop over the time steps. Each method writes one part of it. `kernel` is that layer, a kernel
+    of `plan`."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         assert isinstance(kernel.schedule, PersistentSteps) and kernel.steps is not None

@@ -63,15 +63,16 @@ class StepByWarps(Schedule):
 class PersistentSteps(Schedule):
     """A recurrent layer in one cooperative launch, whose blocks loop over the time steps themselves.
 
-    Sequences of the batch are taken together in groups of `rows`. Each group is computed by as many blocks as
-    are needed for all features; these wait for each other once a step, and for no other blocks. A block has
-    `warps` warps of `units` features each. A warp keeps the weights of all gates of its features in registers
-    during all steps, 4 * `vectors` elements of each column in a lane. At most `groups` groups are computed at
-    once, so that all blocks of the launch are resident, with one block on an SM; the others follow.
+    Sequences of the batch are computed in groups of `rows` (in groups of their own for each direction of a
+    layer). A group has as many blocks as are needed for all features; these wait for each other once in each
+    step, and for no other blocks. A block has `warps` warps, each with `units` features. A warp keeps the
+    weights of its features, for all gates, in registers during all steps: each lane has 4 * `vectors` weights
+    of each gate and feature. At most `groups` groups are computed at once, so that all blocks of the launch
+    are resident, with one block on an SM; their blocks then compute the groups that are left.
 
-    The last two stores of the kernel are for the other blocks of a group: the new state, and the number of
-    steps that are done (techniques/persistent_recurrence.py). Axes before those of batch and features divide
-    the groups further, as the two directions of a layer do.
+    The kernel's last two stores write to scratch memory what the other blocks of a group read: the new state,
+    and how many steps are done (techniques/persistent_recurrence.py). (`family`, `kind` and
+    `loops_over_steps`: see `Schedule`.)
     """
 
     rows: int
@@ -105,23 +106,27 @@ class PersistentSteps(Schedule):
 
     @property
     def width(self) -> int:
-        """The number of features of the state for which a warp has registers, at most."""
+        """The number of features of the state before a step for which a warp has weights in registers; the
+        state has at most so many."""
         return WARP * VECTOR * self.vectors
 
     @property
     def elements(self) -> int:
-        """The number of elements of the new state that a thread computes."""
+        """The number of elements of a group's new state that a thread computes in each step."""
         return -(-self.rows * self.features // self.threads)
 
     def together(self, gates: int) -> int:
-        """How many sequences a warp computes at once: their sums, for all of its `gates` * `units` columns,
-        are as many as a warp has lanes, or fewer."""
+        """Returns how many sequences a warp computes at once if the layer has so many `gates`: as many as
+        leave a lane for each sum, of which a sequence has `gates` * `units`; at most `rows`."""
         return min(self.rows, max(1, WARP // (gates * self.units)))
 
     def padded_rows(self, gates: int) -> int:
-        """`rows`, rounded up to a multiple of those that are computed at once."""
+        """Returns how many sequences a block has room for in shared memory: `rows`, rounded up to a multiple
+        of the number that a warp computes at once (`together`). `gates` is the number of gates of the
+        layer."""
         return -(-self.rows // self.together(gates)) * self.together(gates)
 
     def shared_bytes(self, gates: int) -> int:
-        """Returns the shared memory of a block in bytes: the state of the step before, and the sums."""
+        """Returns the shared memory of a block in bytes: for each sequence, the state before the step, and
+        the sums of the block's features for all `gates` of the layer."""
         return self.padded_rows(gates) * (self.width + gates * self.features) * FLOAT_BYTES

@@ -1,11 +1,12 @@
 """Persistent recurrence: all time steps of a recurrent layer in one cooperative launch, instead of a launch
 for each.
 
-Each block keeps the weights of some features, all gates of them, in registers during the whole sequence. The
-sequences of a batch are divided into groups, and so are the two directions of a layer: only the blocks of a
-group wait for each other, once in each step. A block stores its part of the new state twice, in the result
-and in scratch memory, where the states of two steps in turn lie aligned for the other blocks. Then it says
-how many steps it has done.
+Each block keeps the weights of some features, for all gates, in registers during the whole sequence. The
+sequences of a batch are divided into groups, with groups of their own for each direction of a layer; only the
+blocks of a group wait for each other, once in each step. A block stores its part of the new state twice: in
+the result, and in scratch memory, from where the other blocks read it in aligned vectors. Scratch memory has
+two states, which are written in turn. After each step, a block stores there how many steps it has done; the
+other blocks wait for that number.
 """
 
 from collections.abc import Iterator
@@ -82,9 +83,9 @@ def _layouts(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> list[PersistentSteps]:
 
 
 def schedules(layer: Layer, gpu: GpuSpec) -> list[PersistentSteps]:
-    """Layouts of a recurrent layer on a GPU in which all blocks are resident, one on an SM, with the weights
-    in registers: at most CHOICES, the one with the shortest estimated steps first. Empty if the weights do
-    not fit."""
+    """Returns at most three (CHOICES) layouts of a recurrent layer on a GPU, first the one with the shortest
+    estimated time. In each, all blocks are resident, one on an SM, and keep the weights in registers. Empty
+    if the weights do not fit in the registers of the whole GPU."""
     return sorted(_possible(layer, gpu), key=lambda found: _cycles(layer, found))[:CHOICES]
 
 
