@@ -73,8 +73,9 @@ class Attention:
 
 
 def as_attention(kernel: Kernel, plan: Plan) -> Attention | None:
-    """Returns the description of the attention that `kernel`, a kernel of `plan`, computes in one launch.
-    None if its stages (reductions) are not the four of `Attention.stages`."""
+    """Returns the formula of the attention that `kernel`, a kernel of `plan`, computes in one launch: its
+    axes, and the expressions of one element of each operand and of a score. None if the kernel's stages
+    (reductions) are not the four of `Attention.stages`."""
     if [stage.name for stage in kernel.stages] != [SCORE, LARGEST, WEIGHT, RESULT]:
         return None
     scores, largest, _, result = kernel.stages

@@ -61,9 +61,10 @@ class _Trace:
 
 
 def capture(task: Task) -> Graph:
-    """Returns the graph of `task`, whose kind must be "module" (a PyTorch module). Raises NotUniform when the
-    module runs different operators at different sizes, or contains a number that cannot be expressed by the
-    sizes; UncoveredOperators when it uses something that cannot be captured."""
+    """Returns the operators that the PyTorch module of `task` runs, as a graph in which extents are
+    expressions of the task's sizes. The kind of `task` must be "module". Raises NotUniform when the module
+    runs different operators at different sizes, or contains a number that cannot be expressed by the sizes;
+    UncoveredOperators when it uses something that cannot be captured."""
     file = ModuleFile(task.source, task.path)
     workloads = (*_workloads(task), *_telling_apart(task))
     traces: list[_Trace] = []

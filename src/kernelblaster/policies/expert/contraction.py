@@ -42,9 +42,10 @@ class Contraction:
 
 
 def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
-    """Describes `kernel`, a kernel of `plan`, as a sum of products of two factors. Returns None if it
-    computes something else. Also None unless each factor has an axis of its own, an axis of the results on
-    which the other factor does not depend."""
+    """Returns which axes of `kernel`, a kernel of `plan`, are rows, columns, batch and K (summed) axes, and
+    the expressions of its two factors, if it is a sum of products of two factors. None if it computes
+    something else. Also None unless each factor has an axis of its own: an axis of the results on which the
+    other factor does not depend."""
     if len(kernel.stages) != 1 or kernel.stages[0].combine != SUM or any(s.over for s in kernel.stores):
         return None
     body = kernel.stages[0].body

@@ -16,9 +16,9 @@ class GatheredElement:
 
 
 def gathered_element(expression: Expression) -> GatheredElement | None:
-    """Describes `expression` as an element that is loaded under conditions, such as where(a, where(b, load,
-    0), 0). The result has the load and all its conditions, here a and b; for a plain load the conditions are
-    empty. Returns None if `expression` has another form."""
+    """Returns the load that `expression` makes and the conditions under which it makes it, if it is a loaded
+    element under conditions and 0 elsewhere, such as where(a, where(b, load, 0), 0) with the conditions a and
+    b. A plain load has no conditions. Returns None if `expression` has another form."""
     conditions: list[Expression] = []
     while isinstance(expression, Operation) and expression.name == "where":
         test, expression, otherwise = expression.operands

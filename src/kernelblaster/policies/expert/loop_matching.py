@@ -32,9 +32,11 @@ class LoopMatch:
 
 
 def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
-    """Finds out how the loops of two kernels of `plan` correspond: `writer` stores a tensor, and `reader`
-    reads it. Returns the correspondence. None if the two do not run over the same points, or if the reader
-    needs, at one point, results of the writer from another row (another point of the writer's axes)."""
+    """Returns, for each loop variable of `reader`, the equal index in the loop variables of `writer`, and
+    whether the reader runs over the elements of the writer's rows too. `writer` is a kernel of `plan` that
+    stores a tensor, `reader` one that reads it. None if the two do not run over the same points, or if the
+    reader needs, at one point, results of the writer from another row (another point of the writer's
+    axes)."""
     written = {store.buffer: store for store in writer.stores}
     found = [load for load in reader.loads if load.buffer in written]
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}

@@ -59,8 +59,9 @@ class Product:
 
 
 def as_product(kernel: Kernel, plan: Plan) -> Product | None:
-    """Describes `kernel`, a kernel of `plan`, as a matrix product. Returns None if it is something else, such
-    as a product with a vector, or a kernel with several reductions or several K (summed) axes."""
+    """Returns which axes of `kernel`, a kernel of `plan`, are rows, columns, batch and K (summed) axes, and
+    its two factors, if it is a matrix product. None if it is something else, such as a product with a vector,
+    or a kernel with several reductions or several K axes."""
     inner = [axis for axis in kernel.reduced if not axis.once]
     if not isinstance(kernel.schedule, ProductSchedule) or len(kernel.stages) != 1 or len(inner) != 1:
         return None

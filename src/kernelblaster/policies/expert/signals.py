@@ -92,9 +92,10 @@ def _says(device: str, title: str) -> bool:
 def signals_of(
     profile: Profile, kernel: KernelProfile, floor_bytes: int | None = None, access_bytes: int | None = None
 ) -> Signals:
-    """Returns the signals of one kernel of a profile, from which its performance state is named.
-    `floor_bytes` is the least memory traffic of the whole call in bytes, `access_bytes` how many bytes a lane
-    loads or stores with one instruction; None if unknown."""
+    """Returns what `profile` tells of one launch of `kernel`, one of its kernels, as numbers that mean the
+    same for every way of profiling: how busy parts of the GPU were, memory traffic, occupancy. From them the
+    kernel's performance state is named. `floor_bytes` is the least memory traffic of the whole call in bytes,
+    `access_bytes` how many bytes a lane loads or stores with one instruction; None if unknown."""
     read = _Reader(kernel)
     spec = gpu_of(profile.device)
     moved = _sum(read.number("dram__bytes_read.sum"), read.number("dram__bytes_write.sum"))

@@ -115,9 +115,10 @@ class SlidingWindows:
 
 
 def sliding_windows(kernel: Kernel, plan: Plan) -> SlidingWindows | None:
-    """Describes `kernel`, a kernel of `plan`, as a reduction over sliding windows, such as a pooling or a
-    depthwise convolution. None if it computes something else, or if its windows do not slide along the
-    dimension that is contiguous in memory."""
+    """Returns how windows lie along each dimension in `kernel`, a kernel of `plan`, and the expressions of
+    their elements, if the kernel is a reduction over sliding windows, such as a pooling or a depthwise
+    convolution. None if it computes something else, or if its windows do not slide along the dimension that
+    is contiguous in memory."""
     axes = [axis for axis in kernel.axes if not axis.once]
     if len(kernel.stages) != 1 or kernel.stages[0].over or any(store.over for store in kernel.stores):
         return None

@@ -46,9 +46,9 @@ class StateRule:
 def extract_states(
     profile: Profile, floor_bytes: int | None = None, access_bytes: int | None = None
 ) -> tuple[KernelState, ...]:
-    """Returns the performance state of each kernel of the profile, in launch order. `floor_bytes` is the
-    least memory traffic in bytes that the call needs, `access_bytes` how many bytes a lane loads or stores
-    with one instruction; None if unknown."""
+    """Returns for each kernel of the profile, in launch order, its performance state (what bounds it), its
+    name and its share of the call's time. `floor_bytes` is the least memory traffic in bytes that the call
+    needs, `access_bytes` how many bytes a lane loads or stores with one instruction; None if unknown."""
     signals = [signals_of(profile, kernel, floor_bytes, access_bytes) for kernel in profile.kernels]
     primaries = [primary_of(s) for s in signals]
     call = _CallWords(signals, primaries)
@@ -61,9 +61,9 @@ def extract_states(
 
 
 def choose_target(states: Sequence[KernelState]) -> StateRule | None:
-    """Chooses the kernel among `states` that could save the largest part of the call's time (Amdahl's law). A
-    kernel of which the possible saving is not known counts as if it could save all of its time. None if there
-    are no kernels."""
+    """Returns the kernel among `states` that could save the largest part of the call's time (Amdahl's law),
+    with its index in launch order, and the speedup of the call if it saved that. A kernel of which the
+    possible saving is not known counts as if it could save all of its time. None if there are no kernels."""
     if not states:
         return None
 

@@ -26,9 +26,10 @@ class Transposition:
 
 
 def transposition(kernel: Kernel, plan: Plan) -> Transposition | None:
-    """Finds the transposed reads of a pointwise kernel of `plan`: loads of tensors that are contiguous along
-    another axis than the results. None if there are none, if they are not all contiguous along the same axis,
-    or if the results are not contiguous along the last axis."""
+    """Returns the transposed reads of a pointwise kernel of `plan` (loads of tensors that are contiguous
+    along another axis than the results), that other axis, and the kernel with as few loops as possible. None
+    if it has no transposed reads, if they are not all contiguous along the same axis, or if the results are
+    not contiguous along the last axis."""
     flat = flattened(kernel, plan)
     if kernel.stages or len(flat.axes) < 2:
         return None

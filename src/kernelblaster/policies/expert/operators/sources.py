@@ -107,9 +107,11 @@ def index(builder: Builder, node: Node) -> None:
 
 
 def resample(builder: Builder, node: Node) -> None:
-    """Adds a kernel to `builder` that takes for each element of the result of `node` the nearest one of a
-    batch of images (or lines, or volumes): along each of their dimensions, the number of the element times
-    the inverse of the factor, rounded down, in float32 as in PyTorch."""
+    """Adds the kernel of `node`, a nearest-neighbour resampling of a batch of images (or lines, or volumes),
+    to `builder`. Along each dimension of the images, element i of the result is element i / factor of the
+    operand, rounded down, and at most the last one. As in PyTorch, i is multiplied by the inverse of the
+    factor: in float32, unless the task is float64. If the node gives no factor, the factor is the ratio of
+    the extents."""
     source, shape = builder.value(node.arguments["self"]), node.results[0].shape
     given = [value for name, value in node.arguments.items() if name.startswith("scales")]
     factors = [*given, *(None for _ in shape[2 + len(given) :])]

@@ -1,6 +1,6 @@
-"""Two-level reduction: for a kernel with a few long reductions, so few that a block for each would not fill
-the GPU. Each reduction is cut into parts, which different blocks reduce; a small second kernel combines the
-results of the parts. A block has about 4096 elements or more to reduce (SHORTEST).
+"""Two-level reduction: each reduction of a kernel is cut into parts, which different blocks reduce; a small
+second kernel combines the results of the parts. It is for kernels with a few long reductions, so few that a
+block for each would not fill the GPU. A block has about 4096 elements or more to reduce (SHORTEST).
 
 What the kernel stored for every element is then done by a pointwise kernel of its own. The reductions must
 not depend on each other's results; the technique `online_reduction` can remove such dependences before.

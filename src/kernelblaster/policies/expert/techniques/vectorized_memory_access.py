@@ -7,8 +7,9 @@ rows or across neighbouring columns; at sizes at which they would not be aligned
 single elements.
 
 Two changes come with it. In reductions down columns, the warps of a block share the rows, and all stages
-share one pass. In a pointwise kernel with fewer than two rows for each SM (FEW), rows are cut into pieces of
-at least 4096 elements (LEAST_PIECE), a block for each, if they are long enough for two.
+share one pass. In a pointwise kernel with fewer than two rows for each SM (FEW), each row is cut into pieces
+of at least 4096 elements (LEAST_PIECE), with a block for each piece; rows that are too short for two pieces
+stay whole.
 """
 
 from dataclasses import replace
