@@ -9,8 +9,9 @@ from kernelblaster.settings import settings
 
 
 def examine() -> list[Finding]:
-    """Checks this machine, and returns one finding for each tool, device or folder that the program needs or
-    can use. Starts a worker process on the GPU if there is one, so it takes seconds."""
+    """Checks this machine. Returns for each tool, device or folder that the program needs or can use whether
+    it works ("ok", "limited" or "missing"), a sentence on it, and advice. Starts a worker process on the GPU
+    if there is one, so it takes seconds."""
     gpu = _gpu()
     return [
         _compiler(),

@@ -54,12 +54,13 @@ def optimize(
     make: StrategyMaker | None = None,
 ) -> Optimized:
     """Searches for a faster candidate for the task, with the settings `search`; `judge` judges the
-    candidates. `make` returns the strategy for a session. If `make` is None, the strategy is MAIC-RL,
-    beginning with the first candidate that `policy` writes (None: the rule-based expert policy); or `Quick`,
-    if `search.quick` is set. Steps are recorded in `run`, and `knowledge` learns from them. A run that was
-    begun before is continued, and what it has recorded is not done again. `watcher` is called with progress.
-    If a budget for model calls is used up or a person stops the search, returns the best so far, with
-    `stopped` set."""
+    candidates. Returns the best candidate with its evaluation, and all steps that were tried. `make` returns
+    the strategy for a session. If `make` is None, the strategy is MAIC-RL, beginning with the first candidate
+    that `policy` writes (None: the rule-based expert policy); or `Quick`, if `search.quick` is set. Steps are
+    recorded in `run`, and `knowledge` learns from them. A run that was begun before is continued, and what it
+    has recorded is not done again. `watcher` is called with progress. If a budget for model calls is used up
+    or a person stops the search, returns the best so far, with `stopped` set; raises BudgetSpent or
+    SearchStopped if no candidate is correct by then."""
     session = Session(task, judge, knowledge, run, search, watcher)
     strategy = _strategy(session, judge, policy, make)
     stopped, by_person = None, False

@@ -19,8 +19,8 @@ _MEMORY = ("cannot allocate memory", "not enough memory", "failed to map segment
 
 
 def shortage(error: BaseException) -> str | None:
-    """If `error` means that this machine is short of disk, memory, files or permissions: one sentence that
-    says what is short and what to do. None for any other error."""
+    """Returns one sentence that says what this machine is short of (disk, memory, files or permissions) and
+    what to do, if that is what `error` means. Returns None for any other error."""
     if isinstance(error, MemoryError):
         return WORDS[errno.ENOMEM]
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):

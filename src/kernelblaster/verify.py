@@ -35,7 +35,8 @@ class Verified(Record):
 
 def verify(run: Run, judge: DeviceJudge) -> Verified:
     """Judges the best candidate of a run again: compiled without the cache, verified on new inputs, timed
-    anew. The run itself is not changed."""
+    anew. Returns the recorded and the new evaluation, and whether they agree. The run itself is not
+    changed."""
     candidate, then = History(run).best_candidate()
     task = task_of(run)
     with cache.afresh("candidate"):

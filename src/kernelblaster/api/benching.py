@@ -68,7 +68,9 @@ class BenchResult:
 
 
 def bench_result(bench: Bench, folder: Path) -> BenchResult:
-    """Returns the results that an open bench has so far. `folder` is the bench's own."""
+    """Returns the results that the open bench `bench` has so far: a row for each task and seed, the
+    statistics of each group of tasks against each baseline, and the throughput. `folder` is the bench's
+    own."""
     rows = bench.rows()
     modelled = any(row.result.modelled for row in rows) or bench.plan.setup.device == "emulated"
     by_group = summaries(bench.plan, rows)
@@ -141,9 +143,9 @@ def bench(
 
 def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | None = None) -> Bench:
     """Opens the bench in `folder`. If there is none, creates it by `plan`, in the shared database `store` if
-    that is given. `start` is the address of the initial knowledge base. If it is a database URL and `plan` is
-    given, that knowledge base is copied into the bench now. Later it could not be read, because the plan is
-    recorded without the URL's password."""
+    that is given; `plan` may be None if there is a bench. `start` is the address of the initial knowledge
+    base. If it is a database URL and `plan` is given, that knowledge base is copied into the bench now. Later
+    it could not be read, because the plan is recorded without the URL's password."""
     bench = Bench.open(folder, plan, store)
     if plan is not None and is_url(start):
         try:

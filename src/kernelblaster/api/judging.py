@@ -17,8 +17,9 @@ def evaluate(
     inputs: Inputs | None = None,
     **options: object,
 ) -> Evaluation:
-    """Judges one candidate: whether it is correct, and how much faster it is than the baseline (eager
-    PyTorch, or the original CUDA kernel).
+    """Judges one candidate and returns its evaluation: whether it is correct, how much faster it is than the
+    baseline (eager PyTorch, or the original CUDA kernel), and the results of compiling, verifying and timing
+    it.
 
     `task` and `candidate` may be names, files or texts (see `load_task`, `load_candidate`). On a machine
     without a GPU, or with `device="emulated"`, the PTX machine (an emulator on the CPU) stands for `gpu`, and
@@ -56,8 +57,10 @@ def emulate(
     inputs: Inputs | None = None,
 ) -> Checked:
     """Checks one candidate at a small size on the PTX machine, an emulator on the CPU that stands for `gpu`;
-    no GPU is needed. Checks that it is correct and that every memory access is allowed, and counts what it
-    does (instructions, traffic). `inputs` are example inputs, for a task that is given as a module."""
+    no GPU is needed. The returned object has two attributes. `outcome` is a `Verification` if the candidate
+    is correct and every memory access is allowed, otherwise the outcome that says what is wrong. `counters`
+    are counts of what it did (instructions, traffic), None if there are none. `inputs` are example inputs,
+    for a task that is given as a module."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge("emulated", gpu) as judge:

@@ -98,7 +98,7 @@ def optimize(
 ) -> OptimizeResult:
     """Searches for a faster CUDA kernel for a task: profiles a candidate, names what bounds it (its
     performance state), applies techniques that gained in this state before, judges the results, and remembers
-    them for later searches.
+    them for later searches. Returns the best candidate with its source, verdict, speedup and times.
 
     task: a name of the shipped suites, a file, source text, or a module, which needs example `inputs`.
     device, gpu: where candidates run; without a GPU they run on the PTX machine, an emulator that stands for
@@ -149,14 +149,14 @@ def resume(
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Continues a run where it stopped, and returns its result. `run` is its name, a unique beginning of
-    that, its folder, or `last`; `runs` is the folder of runs, None for the user's own. `budget` is a new
-    limit on the candidates judged, those judged before included; with it, a run that had ended is continued.
-    `knowledge` is the URL of the run's knowledge base with its password, if it has one, since runs do not
-    record it. `usd` and `tokens` are new limits on what language models may cost in the whole run, what they
-    have cost so far included; None leaves the old ones. `fleet` names the devices that judge, such as
-    `local`; None: the first one of this machine. `on_step` is called with a `Progress` after each step.
-    Raises KernelBlasterError if `budget` candidates are judged already."""
+    """Continues a run where it stopped, and returns its best candidate with source, verdict and times. `run`
+    is the run's name, a unique beginning of that, its folder, or `last`; `runs` is the folder of runs, None
+    for the user's own. `budget` is a new limit on the candidates judged, those judged before included; with
+    it, a run that had ended is continued. `knowledge` is the URL of the run's knowledge base with its
+    password, if it has one, since runs do not record it. `usd` and `tokens` are new limits on what language
+    models may cost in the whole run, what they have cost so far included; None leaves the old ones. `fleet`
+    names the devices that judge, such as `local`; None: the first one of this machine. `on_step` is called
+    with a `Progress` after each step. Raises KernelBlasterError if `budget` candidates are judged already."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         raise_budget(opened, budget, "python")
         models = models_of(opened, usd, tokens)
@@ -165,9 +165,10 @@ def resume(
 
 
 def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> OptimizeResult:
-    """Returns the result of a run so far. `run` is its name, a unique beginning of the name, its folder, or
-    `last`; `runs` is the folder of runs, None for the user's own. Raises StoreError if no candidate of the
-    run is correct."""
+    """Returns the result of a recorded run, which may still be going on: its best candidate so far, with
+    source, verdict and times. `run` is its name, a unique beginning of the name, its folder, or `last`;
+    `runs` is the folder of runs, None for the user's own. Raises StoreError if no candidate of the run is
+    correct."""
     with open_run(runs_folder(runs), run) as opened:
         return OptimizeResult(opened.folder)
 

@@ -69,10 +69,10 @@ class SearchRequest:
     """The settings of a new run. `task` is as the user named it, `search` are the settings of the search.
     `knowledge` is the address of the knowledge base, a path or URL (see `knowledge_at`). `device` is the kind
     of device on which candidates run; `gpu` is the GPU that an emulated device stands for. `dtype` is the
-    type to cast the task's floating tensors to, None for its own. `models` says how language models take
-    part, None if none does. With `filter` "emulated", the emulator checks candidates before the GPU runs
-    them; with `sanitize`, compute-sanitizer checks the correct ones. `by` names who writes the candidates, if
-    not a search of KernelBlaster."""
+    type to cast the task's floating tensors to, None for its own. `models` says which language models take
+    part and in which roles, None if none does. With `filter` "emulated", the emulator checks candidates
+    before the GPU runs them; with `sanitize`, compute-sanitizer checks the correct ones. `by` names who
+    writes the candidates, if not a search of KernelBlaster."""
 
     task: str
     search: Search
@@ -102,9 +102,9 @@ def runs_folder(given: str | Path | None) -> Path:
 
 
 def named_models(model: str | ModelUse | None) -> ModelUse | None:
-    """Returns how a language model takes part in a search. `model` is its name KIND:NAME, such as
-    `openai:gpt-x`: it then plays the roles that a model usually plays in the strategy MAIC-RL. A `ModelUse`,
-    or None for no model, is returned as it is."""
+    """Returns which language models take part in a search, in which roles and by which strategy. `model` is
+    the name of one model, KIND:NAME, such as `openai:gpt-x`: it then plays the roles that a model usually
+    plays in the strategy MAIC-RL. A `ModelUse`, or None for no model, is returned as it is."""
     if isinstance(model, str):
         return model_use_of(ModelChoice(model=absolute_name(model)), (), "maic-rl")
     return model
@@ -112,8 +112,9 @@ def named_models(model: str | ModelUse | None) -> ModelUse | None:
 
 def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
     """Returns the settings of a search. `budget` is the number of candidates to judge, None for the usual 60.
-    If language models take part (`models`), failed candidates are corrected more often than without (see
-    `retries_with`). A `budget` that is a `Search`, which has all settings, is returned as it is."""
+    A failed candidate is corrected at most once, or twice if language models take part (`models`), because
+    they can use the judge's feedback. A `budget` that is a `Search`, which has all settings, is returned as
+    it is."""
     if isinstance(budget, Search):
         return budget
     usual = Search(retries=retries_with(models))
@@ -164,11 +165,13 @@ def search_run(
     watch: Watch,
     fleet: FleetChoice | None = None,
 ) -> Optimized:
-    """Searches in a run, or continues its search, and writes the results into the run's folder. `models` says
-    how language models take part, None if none does. `knowledge` is the URL of the run's knowledge base with
-    its password, which the run does not record; None if it needs none. `watch` is called with progress.
-    Candidates are judged on the devices of `fleet`, or on one of this process if it is None. If the device is
-    lost, it is started again once and the run continues; if it is lost again, DeviceLost is raised."""
+    """Searches in a run, or continues its search. Returns the best candidate with its evaluation and all
+    steps tried, and writes the results into the run's folder; only the best source if the search was stopped
+    early. `models` says which language models take part and in which roles, None if none does. `knowledge` is
+    the URL of the run's knowledge base with its password, which the run does not record; None if it needs
+    none. `watch` is called with progress. Candidates are judged on the devices of `fleet`, or on one of this
+    process if it is None. If the device is lost, it is started again once and the run continues; if it is
+    lost again, DeviceLost is raised."""
     where = opened(run.events[0].data["kb"], knowledge)
     for _ in range(RESTARTS):
         try:

@@ -91,9 +91,9 @@ Key = tuple[str, str, int]
 
 
 def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
-    """Compares the arms (ways to search) of one study, a part of the `ablation`, by the results so far: their
-    speedups against each other with intervals, and which tasks were left out and why. Only tasks count that
-    have a valid result in every arm."""
+    """Returns the results so far of `study`, one of the studies of the `ablation`: statistics of each of its
+    arms (ways to search), what they say about each claim of the MAIC-RL paper, and which tasks were left out
+    and why. Only tasks count that have a valid result in every arm."""
     plan, results = ablation.plan, ablation.results
     by_key: dict[Key, JobResult] = {}
     left_out: dict[str, str] = {}

@@ -183,8 +183,9 @@ class BenchRecord:
         return {e.key: JobResult.model_validate(e.data) for e in self._events if e.kind == "result"}
 
     def measurements(self) -> dict[str, dict[str, Measured]]:
-        """The recorded measurements by the key of the job (see `Job.key`) and the name of the baseline, of
-        jobs that have one for every baseline."""
+        """The recorded final measurements of best candidates, by the key of their job (a text made of arm,
+        task and seed), then by the name of the baseline. Jobs that were not yet measured against every
+        baseline are left out."""
         by_job: dict[str, dict[str, Measured]] = {}
         for event in self._events:
             if event.kind == "measured":

@@ -111,8 +111,9 @@ def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) 
 
 
 def begun_runs(folder: Path) -> dict[str, str]:
-    """The names of the runs in a bench's folder, by the key of their job (see `Job.key`); only the first
-    event of each run is read."""
+    """Returns the names of the runs in a bench's folder, by the key of the job that each run belongs to (a
+    text made of arm, task and seed). Only the first event of each run is read; a run without one is left
+    out."""
     names: dict[str, str] = {}
     for run in run_folders(folder / "runs"):
         first = first_event_of(run)

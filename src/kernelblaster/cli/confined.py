@@ -44,9 +44,9 @@ def confine_command(
 
     `tasks` are names of tasks as the user gave them; `stranger` is the path of one more file with a task's
     code that the user did not name, such as the copy in a run (empty: none). `reads` are files and folders
-    that the command reads, `fills` existing folders that it fills. `device` is the kind of device that the
-    command may use, None if it uses none. `network` says in words what needs the network (a fleet, a shared
-    store); empty if nothing does.
+    that the command reads, `fills` existing folders that it writes to. `device` is the kind of device that
+    the command may use, None if it uses none. `network` says in words what needs the network (a fleet, a
+    shared store); empty if nothing does.
 
     A command that needs the network is not confined. The environment variables that this process hid at its
     start are then set again, except API keys, because reaching a database or other machines may need them.
@@ -102,8 +102,8 @@ def confine_to_run(run: Run, *, device: DeviceName | None = None, **more: Any) -
 
 
 def store_of(folder: Path) -> str:
-    """Names the shared database in which the events of the run or bench in `folder` are kept, as words for a
-    message; empty if they are kept in the folder."""
+    """Returns words for a message that name the shared database with the events of the run or bench in
+    `folder`; empty if they are kept in the folder."""
     pointer = pointer_of(folder)
     return "" if pointer is None else f"its store {pointer.store}"
 

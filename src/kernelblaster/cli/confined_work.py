@@ -22,10 +22,10 @@ from kernelblaster.store.run import first_event_of
 
 
 def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
-    """Returns (files and folders to read, folders to fill): what a confined command must reach so that
-    language models can take part as `use` says. Both are empty if that is None. Also does what must be done
-    before the command is confined: checks that the models can be used, makes the folders to fill, and tells
-    the keeper (the helper process that calls the models) the addresses of their servers."""
+    """Returns (files and folders to read, folders to fill): what a confined command must reach so that the
+    language models of `use` can be asked. Both are empty if `use` is None. Also does what must be done before
+    the command is confined: checks that the models can be used, makes the folders to fill, and tells the
+    keeper (the helper process that calls the models) the addresses of their servers."""
     if use is None:
         return [], []
     check_models(use)

@@ -95,8 +95,8 @@ def mcp(
 
 
 def remember_token_file(address: str, file: Path) -> None:
-    """Lets `kernelblaster call` find the token of the server at `address`, which is in `file`. Only where the
-    file lies is written down, for this user alone."""
+    """Records in this user's data folder that the token of the server at `address` is in `file`, so that
+    `kernelblaster call` finds it. The token itself is not copied."""
     from kernelblaster.settings import settings
 
     folder = settings().data / TOKENS
@@ -105,8 +105,9 @@ def remember_token_file(address: str, file: Path) -> None:
 
 
 def token_file_of(address: str) -> Path:
-    """The file with the token of the server at `address`, as far as this user's servers wrote it down; else
-    the one that servers use that are given no other."""
+    """Returns the path of the file with the token of the server at `address`. For a server of this machine,
+    this is the file that `remember_token_file` recorded for its port. If none is recorded, or for a server of
+    another machine, it is the file that this user's servers use by default."""
     from kernelblaster.settings import settings
 
     url = urlsplit(address)

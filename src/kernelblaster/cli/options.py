@@ -130,8 +130,8 @@ class FleetOptions:
         return " and ".join([f"--fleet {self.fleet}"] * far + ["--store"] * (store is not None))
 
     def choice(self) -> "FleetChoice | None":
-        """Returns the fleet that the user named; None if none was named. Raises KernelBlasterError if that
-        fleet cannot be used."""
+        """Returns the fleet that the user named, as its address and the file with its token; None if none was
+        named. Raises KernelBlasterError if the name is malformed."""
         from kernelblaster.fleet.opening import fleet_named
 
         return fleet_named(self.fleet, self.token)

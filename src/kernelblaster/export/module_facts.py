@@ -19,9 +19,10 @@ from kernelblaster.tasks.small import find_small
 
 @dataclass(frozen=True)
 class ModuleFacts:
-    """What running a module showed about it. `parameters` are the names of its parameters and buffers.
-    `result` is a Python expression for what forward returns, in which `out[i]` are its tensors: "(out[0],
-    {'h': out[1]})". `changed_buffers` are the names of buffers that forward writes to.
+    """What an exported file must know about a module beyond its signature, found by running the module.
+    `parameters` are the names of its parameters and buffers. `result` is a Python expression for what forward
+    returns, in which `out[i]` are its tensors: "(out[0], {'h': out[1]})". `changed_buffers` are the names of
+    the buffers whose values forward changes; empty if the module could only be run on tensors without values.
 
     `modes` are the modes in which the module computes the same as in the one that it was built in. A mode is
     a list with the attribute `training` (True or False) of the module and each of its parts. None: it
@@ -36,9 +37,11 @@ class ModuleFacts:
 
 
 def module_facts(task: Task) -> ModuleFacts:
-    """Runs the task's module and returns what that shows. It is run on the CPU at its small sizes; if it
-    cannot be built small, on tensors without values. Raises KernelBlasterError if its result has a type that
-    cannot be exported."""
+    """Returns what an exported file must know about the task's module beyond its signature: the names of its
+    parameters and buffers, the form of its result, the training modes in which it computes the same, and
+    which buffers forward() changes. To find this out, the module is run on the CPU at small sizes. If it
+    cannot be built small, it is run on tensors without values; no other modes are then tried, and no buffer
+    counts as changed. Raises KernelBlasterError if its result has a type that cannot be exported."""
     file = ModuleFile(task.source, task.path)
     dtype = cast_of(task)
     small = find_small(file, dtype)

@@ -14,7 +14,8 @@ HELP = "give local (all devices of this machine), auto (the fleet that runs here
 @dataclass(frozen=True)
 class FleetAddress:
     """Where a fleet is, by `kind`. "local": owner processes of this machine, no Ray. "auto": the Ray cluster
-    that runs on this machine, else as "local". "ray": a cluster that is reached at `host` and `port`."""
+    that runs on this machine; without one, the same as "local". "ray": a cluster that is reached at `host`
+    and `port`."""
 
     kind: Literal["local", "auto", "ray"]
     host: str = ""

@@ -75,8 +75,9 @@ class LineServer:
         with LineServer(dispatcher) as server:
             for news in run_with_retry(work, (), jobs, workers=4, connect=server.connect): ...
 
-    Here four worker processes call `work(pipe, line)`. `line` is a connection of the worker's own, made by
-    `server.connect`, over which its requests reach the dispatcher.
+    Here four worker processes call `work(pipe, line)`. Through `pipe`, a worker gets its jobs and sends
+    messages back. `line` is a connection of its own, made by `server.connect`, over which its requests
+    reach the dispatcher.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -96,8 +97,9 @@ class LineServer:
             self._forget(client)
 
     def connect(self) -> PipeLine:
-        """Returns a connection for one new process. The caller passes it to the process when starting it, and
-        then closes it in this one."""
+        """Returns a connection by which one new process sends requests to the dispatcher. The caller passes
+        it to the process when starting it, and then closes it in this process, so that the server notices
+        when the new process has ended."""
         here, there = Pipe()
         self._clients[here] = ThreadPoolExecutor(1)  # sends: one that does not listen holds up none
         self._wake.send(None)

@@ -42,8 +42,9 @@ class FleetChoice:
 
 
 def fleet_named(name: str | None, token: Path | None = None) -> FleetChoice | None:
-    """The fleet that `name` stands for (see `parse_fleet`), with the file of its token; None if `name` is
-    None. Raises KernelBlasterError for a malformed name."""
+    """Returns the fleet that a user names with `--fleet`: its address, as `name` gives it (`local`, `auto` or
+    `ray://HOST[:PORT]`), and `token`, the file with its token (None: the user's own). None if `name` is None.
+    Raises KernelBlasterError for a malformed name."""
     return None if name is None else FleetChoice(parse_fleet(name), token)
 
 
@@ -95,7 +96,8 @@ class LocalMachine:
 
 
 class RayMachines:
-    """The devices (see `Machines`) of all machines of the Ray cluster that this process is connected to."""
+    """All machines of the Ray cluster that this process is connected to, with the interface of a fleet's
+    machines (`Machines`): says which devices they have and gives access to them."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         from kernelblaster.devices.specs import gpu_named

@@ -76,7 +76,8 @@ class Fleet(Protocol):
     def start(self, join: Callable[[Owner], None]) -> None:
         """Starts the processes that own the devices. `join` is called with each owner as soon as it can be
         asked. This may also happen after this call has returned, and in other threads. To be called once, by
-        a thread that lives as long as the fleet."""
+        a thread that lives as long as the fleet, because the Linux kernel kills processes of this machine
+        when the thread that started them ends."""
         ...
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:

@@ -188,8 +188,8 @@ class JudgeDesk:
 
     def emulate(self, task: dict[str, Any], source: str) -> dict[str, Any]:
         """Runs a candidate for `task` (its CUDA `source`) at a small size on the PTX machine, the emulator,
-        and compares it with the reference. Returns what was found and the counts of each launch, as JSON
-        data; records nothing."""
+        and compares it with the reference. Returns as JSON data whether it is correct or what is wrong with
+        it, and the counts (instructions, traffic) of its first 16 kernel launches. Records nothing."""
         loaded = self._load(**task)
         judge = self._device_judge()
         if not judge.device.modelled:

@@ -78,15 +78,16 @@ class Searches:
         return {"run": made["run"], "state": "starting"}
 
     async def resume(self, run: str) -> dict[str, Any]:
-        """Continues the search of a run in a new process. First has the judge's process give the GPU back.
-        Returns the run's name and state without waiting for the search."""
+        """Continues the search of a run in a new process. First has the judge's process give the GPU back, so
+        that the search can use it. Returns the run's name and state without waiting for the search."""
         folder = self.folder(run)
         await self._judge.release()
         self._started.start(folder)
         return {"run": folder.name, "state": "starting"}
 
     def runs(self) -> list[dict[str, Any]]:
-        """Returns the latest runs as JSON data (name, task, who writes the candidates), the newest first."""
+        """Returns the latest 40 runs (RUNS_SHOWN) as JSON data (name, task, who writes the candidates), the
+        newest first."""
         listed = []
         for folder in reversed(run_folders(self._setup.runs)[-RUNS_SHOWN:]):
             first = first_event(folder / LOG)

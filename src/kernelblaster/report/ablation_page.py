@@ -26,8 +26,8 @@ TAGS = {"agrees": "good", "contradicts": "bad", "undecided": "idle", "no claim":
 
 
 def summarize_studies(ablation: Ablation) -> list[StudyFindings]:
-    """Returns what each study of the ablation has found so far. A study is one question, answered by
-    comparing several ways to search ("arms") on the same tasks."""
+    """Returns the results so far of each study of the ablation: statistics of the ways to search ("arms")
+    that it compares on the same tasks, and what they say about each claim of the MAIC-RL paper."""
     return [summarize_study(ablation, study) for study in ablation.studies]
 
 

@@ -14,7 +14,7 @@ TONES: tuple[Tone, ...] = ("c1", "c2", "c3", "c4", "c5", "c6")
 class ChartAxis:
     """An axis of a figure from `low` to `high`. If `log`, it is logarithmic, and both must be positive.
     `label` is its title. `ticks` are the values with a label, chosen automatically if empty. `format` says
-    how their numbers are written: see `shown`."""
+    how their numbers are written: "number" (1.5), "times" (1.5x), "percent" (50%) or "si" (2k)."""
 
     label: str
     low: float

@@ -26,9 +26,10 @@ from kernelblaster.report.trajectory import Detail, detail_of
 
 @dataclass(frozen=True)
 class Costs:
-    """What the searches of one group of tasks (a level or folder) cost. `for_each` says how much was gained
-    over the first candidates for each unit spent, in doublings of speed (a speedup of 4 is two). Units are
-    "evaluation", "device_second", "second", "token" and "usd"; None for a unit of which none was spent."""
+    """What the searches of one `group` of tasks (a level or folder) cost, in all (`cost`). `for_each` says
+    how much was gained over the first candidates for each unit spent, in doublings of speed (a speedup of 4
+    is two). Units are "evaluation", "device_second", "second", "token" and "usd"; None for a unit of which
+    none was spent, or whose price is unknown."""
 
     group: str
     cost: Cost
@@ -73,8 +74,9 @@ class Contents:
 
 
 def contents_of(subject: Subject) -> Contents:
-    """Computes everything that the report on one subject (a bench, or several runs) shows. Reads the log of
-    each of its runs, which may take seconds."""
+    """Returns everything that the report on one subject (a bench, or several runs) shows: statistics,
+    figures, costs, what was learned, and the steps of each run. Reads the log of each of its runs, which may
+    take seconds."""
     rows = subject.rows
     ended = [row for row in rows if row.result.status != "unfinished"]
     counted = replace(subject, rows=ended or rows)

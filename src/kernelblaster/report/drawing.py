@@ -38,8 +38,8 @@ class Drawing:
 
 
 def draw(chart: Chart) -> Drawing:
-    """Lays out a figure: where each line, bar, label and grid line of the chart goes. The result is written
-    as SVG by a template."""
+    """Returns the layout of a figure: its size, and its SVG elements (lines, bars, labels, grid lines), each
+    with its position. A template writes them as SVG."""
     match chart:
         case LineChart():
             height, marks = _lines(chart)

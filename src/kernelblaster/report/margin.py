@@ -22,7 +22,8 @@ class Margin:
 
     @property
     def warning(self) -> str:
-        """A sentence for the user of a candidate whose margin is narrow."""
+        """A sentence that tells the user how near the errors came to their bound, and that other values may
+        exceed it. To be shown if the margin is `narrow`."""
         return (
             f"errors reach {self.share:.2f} of what is allowed (values {self.case.distribution}, workload "
             f"{self.case.workload}): on other draws of values it may be refused"
@@ -30,7 +31,8 @@ class Margin:
 
 
 def margin_of(verification: Verification) -> Margin | None:
-    """The narrowest margin of a passed verification; None if nothing with a bound was compared."""
+    """Returns the comparison of a passed verification in which errors were nearest to their bound, with the
+    share of the bound that they reached; None if nothing with a bound was compared."""
     margins = [Margin(_share(case), case) for case in verification.cases if case.candidate is not None]
     return max(margins, key=lambda margin: margin.share, default=None)
 

@@ -43,8 +43,8 @@ class Detail:
 
 
 def detail_of(run: Run) -> Detail:
-    """Reads from the log of `run`, which may still be going on, what a report shows of it: steps, sources,
-    and the path to the best."""
+    """Returns what a report on many runs shows of `run`: its steps, its candidates with their sources, the
+    path to the best one, and what was learned. Read from the run's log; the run may still be going on."""
     history = History(run)
     tree = Tree(run, history, exchanges_of(run.events))
     lines = [(row, tree.detail(row.id)) for row in tree.rows]

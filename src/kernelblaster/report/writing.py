@@ -15,9 +15,10 @@ from kernelblaster.report.run.page import run_page
 
 
 def read(names: Sequence[str], runs: Path, benches: Path) -> list[Contents]:
-    """Read the subjects (benches, runs) that `names` stand for (see `read_subjects`) and compute their
-    reports; `runs` and `benches` are the user's own folders. Raises StoreError if a name stands for
-    nothing."""
+    """Returns the contents of one report for each bench that `names` stand for, and of one for all runs
+    together. A name is a folder (of a bench, a run, or of runs) or the unique beginning of a name in the
+    folders `benches` or `runs`, which are the user's own. Raises StoreError if a name stands for nothing, or
+    for an ablation."""
     return [contents_of(subject) for subject in read_subjects(names, runs, benches)]
 
 

@@ -103,9 +103,11 @@ def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
 
 
 def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
-    """Returns how language models take part in an existing run; None if none does. `usd` and `tokens` are new
-    limits on what they may cost in the whole run, what they have cost so far included; None keeps the old
-    ones. Raises StoreError if the run has no events, and a `ModelError` if a model cannot be used."""
+    """Returns which language models take part in an existing run, in which roles, and what they may cost;
+    None if no model takes part. This is read from the run's first event, and the run's record is not changed.
+    `usd` and `tokens` replace the recorded limits in the returned object; None keeps the recorded one. A
+    limit is for the whole run and includes what the models have cost so far. Raises StoreError if the run has
+    no events, and a `ModelError` if a model cannot be used, for example because its API key is missing."""
     if not run.events:
         raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
     models = recorded_model_use(run.events[0].data)

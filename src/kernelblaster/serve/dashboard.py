@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Served:
-    """What a dashboard shows: the `folders` with runs and benches, and knowledge bases, by name with their
-    file or URL. `read_only`: it lets nobody ask anything of a search."""
+    """What a dashboard shows: runs and benches in `folders`, and knowledge bases. `knowledge` has the file or
+    URL of each of these, by its name. `read_only`: visitors can ask nothing of a search."""
 
     folders: Sequence[Path]
     knowledge: dict[str, str]

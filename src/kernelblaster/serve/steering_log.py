@@ -34,10 +34,10 @@ class AskedLine:
 
 @dataclass(frozen=True)
 class SteeringLog:
-    """What people asked of a run, and what is in force now. `lines` are the requests, the latest first.
-    `limit` is the number of candidates that was asked for last (None: none was). `pinned` are the techniques
-    that are tried first at present, `forbidden` those that are not tried. `problems` are sentences about
-    lines of the file that cannot be read."""
+    """What people asked of a run, and what is in force now. `lines` are the last 30 requests (SHOWN), the
+    latest first. `limit` is the number of candidates that was asked for last (None: none was). `pinned` are
+    the techniques that are tried first at present, `forbidden` those that are not tried. `problems` are
+    sentences about lines of the file that cannot be read."""
 
     lines: tuple[AskedLine, ...]
     limit: int | None
@@ -47,8 +47,9 @@ class SteeringLog:
 
 
 def steering_log(folder: Path, events: Sequence[RunEvent]) -> SteeringLog:
-    """Returns what people have asked of the search of the run in `folder`. Which requests the search has
-    obeyed is found in `events`, those of the run."""
+    """Returns the last requests that people made of the search of the run in `folder`, and what is in force
+    after all of them: the limit of candidates, and the techniques that are pinned (tried first) or forbidden.
+    `events` are those of the run; they show which requests the search has obeyed."""
     taken = {
         str(one.get("id"))
         for event in events

@@ -53,7 +53,8 @@ class RunLine:
 
 
 def line_of(one: ListedRun) -> RunLine:
-    """Returns what the list of runs shows of the run `one`, as data for the template."""
+    """Returns the run `one` as a line of the list of runs, for the template: its name, task and state, its
+    best time and speedup, and a small plot."""
     s = one.summary
     known = s.best_us is not None and s.floor_us is not None and s.best_us > 0 and isfinite(s.floor_us)
     note = s.stopped
