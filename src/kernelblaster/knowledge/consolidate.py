@@ -1,6 +1,6 @@
 """Proposes changes that keep a knowledge base small and balanced: near-equal performance states are merged,
-techniques that do not pay are retired, and evidence of much-tried techniques gets less weight. The changes
-are recorded as events, so each can be reverted."""
+techniques that do not pay are retired (no longer offered to searches), and evidence of much-tried techniques
+gets less weight. The changes are recorded as events, so each can be reverted."""
 
 from dataclasses import dataclass
 from math import log
@@ -36,10 +36,10 @@ class KnowledgeLimits:
 
 def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
     """Returns the changes that would keep a knowledge base's content small and balanced, in the order in
-    which they are to be made: merges of performance states, retirements of techniques, lowered weights of
-    evidence. `limits` says when each is due. `content` itself is not changed. Merges and retirements follow
-    from the evidence; `seed` determines only which techniques are chosen at random to have the weight of
-    their evidence lowered."""
+    which they are to be made: merges of performance states, retirements of techniques (which are then no
+    longer offered to searches), lowered weights of evidence. `limits` says when each is due. `content` itself
+    is not changed. Merges and retirements follow from the content; `seed` determines only which techniques
+    are chosen at random to have the weight of their evidence lowered."""
     tidied = content.copy()
     merges = _merges(content, limits)
     for merge in merges:
