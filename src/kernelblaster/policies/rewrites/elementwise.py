@@ -99,9 +99,9 @@ def _lines(source: OwnSource, nodes: list[Node]) -> str:
 
 
 def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] | None:
-    """Returns edits of `source` that divide the number of blocks by `times`, rounded up, at every launch of
-    `kernel`. None if the kernel is never launched, or if the grid or block of a launch has more than one
-    dimension."""
+    """Returns edits (begin byte, end byte, new text) of `source` that divide the number of blocks by `times`,
+    rounded up, at every launch of `kernel`. None if the kernel is never launched, or if the grid or block of
+    a launch has more than one dimension."""
     edits = []
     for launch in source.tree.launches_of(kernel.name):
         grid, block = dimensions(launch, launch.grid), dimensions(launch, launch.block)
