@@ -312,8 +312,10 @@ def _recounted(path: Path, prices: Prices) -> list[tuple[Reservation, Settlement
 
 
 def read_ledger(path: Path) -> list[tuple[Reservation, Settlement]]:
-    """Returns all calls in the ledger's file `path`, in the order in which they were begun, each with what is
-    charged for it. Raises ModelError if the file is damaged, OSError if it cannot be read."""
+    """Returns all calls in the ledger's file `path`, in the order in which they were begun, each as (its
+    reservation, with what was asked; its settlement, with what is charged for it). A call whose end is not
+    recorded is charged the most that was reserved. Raises ModelError if the file is damaged, OSError if it
+    cannot be read."""
     reserved, settled, _ = _parse(path.read_bytes(), path)
     return [(one, settled.get(one.number) or _unknown(one)) for one in reserved]
 
