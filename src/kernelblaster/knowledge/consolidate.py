@@ -18,9 +18,10 @@ class KnowledgeLimits:
     """The limits by which consolidation changes a knowledge base.
 
     - Two performance states whose `distance` (0 is equal) is below `same` are merged.
-    - A technique is retired in a state after at least `attempts` attempts there, if its expected speedup plus
-      two standard deviations is below `worth`, or its chance of a valid candidate (0 to 1) plus two standard
-      deviations is below `valid`. Recipes are retired only for that chance.
+    - A technique is retired in a state (no longer offered there) after at least `attempts` attempts there, if
+      its expected speedup plus two standard deviations is below `worth`, or its chance of a valid candidate
+      (0 to 1) plus two standard deviations is below `valid`. Recipes (several techniques in one step) are
+      retired only for a low chance of a valid candidate.
     - Techniques with more attempts than `attempts`, and than the median of their state, are much tried. A
       random share `reweigh` (0 to 1) of them is chosen, and their counts of attempts are multiplied by
       `factor`, so that old results weigh less.

@@ -71,10 +71,10 @@ def open_models(table: ModelTable, ledger: Ledger, service: Service) -> ByRole:
 
 
 def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
-    """Opens one model by its name; its answers are validated, and its calls charged to `ledger`, the account
-    of what models cost. `service` says how it is used. A server is wrapped, from the outside in, by:
-    recording, retries, merging of equal requests, the limit of calls at once, the ledger, and stored
-    answers."""
+    """Opens one model by its name and returns it. Its answers are validated, and its calls charged to
+    `ledger`, the account of what models cost. `service` says how the model is used. A server is wrapped, from
+    the outside in, by: recording, retries, merging of equal requests, the limit of calls at once, the ledger,
+    and stored answers."""
     endpoint = _endpoint(name, ledger, service)
     return ValidatingModel(
         RecordingEndpoint(endpoint, Answers(service.record)) if service.record else endpoint

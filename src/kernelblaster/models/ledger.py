@@ -107,10 +107,10 @@ class Ledger:
             )
 
     def reserve(self, model: str, request: Request[T]) -> Reservation:
-        """Sets aside the most that a call of `model` with this request may cost. To be called before the
-        call; `settle` ends the reservation. If the budget is too small only because of other calls in
-        progress, waits until they are settled. Raises `BudgetSpent` if the call may exceed the budget even
-        then."""
+        """Sets aside the most that a call of `model` with this request may cost. Returns this reservation,
+        which is also written to the ledger's file if there is one. To be called before the call; `settle`
+        ends the reservation. If the budget is too small only because of other calls in progress, waits until
+        they are settled. Raises `BudgetSpent` if the call may exceed the budget even then."""
         self.check([model])
         rates = self._prices.of(model)
         most_usd = rates.most_usd(request.bound) if rates else None

@@ -50,9 +50,10 @@ class Elementwise:
 
 
 def elementwise(source: OwnSource, kernel: Function) -> Elementwise | None:
-    """Returns the parts of `kernel`, a kernel of `source`, if it is elementwise: one thread for each index
-    below a bound, and no cooperation between threads. None if it is not, or if it uses one of the names that
-    rewrites introduce (ADDED)."""
+    """Returns what `kernel`, a kernel of `source`, consists of if it is elementwise: the index of the thread,
+    the bound, and the statements for one element. Elementwise means one thread for each index below a bound,
+    and no cooperation between threads. None if it is not, or if it uses one of the names that rewrites
+    introduce (ADDED)."""
     statements = [node for node in kernel.body.named_children if node.type != "comment"]
     if len(statements) < 2 or statements[1].type != "if_statement":
         return None
