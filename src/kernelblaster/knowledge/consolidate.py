@@ -1,6 +1,6 @@
 """Proposes changes that keep a knowledge base small and balanced: near-equal performance states are merged,
-techniques that do not pay are retired, and evidence of much-tried techniques gets less weight. The changes
-are recorded as events, so each can be reverted."""
+techniques that do not pay are retired (no longer offered to searches), and evidence of much-tried techniques
+gets less weight. The changes are recorded as events, so each can be reverted."""
 
 from dataclasses import dataclass
 from math import log
@@ -18,9 +18,10 @@ class KnowledgeLimits:
     """The limits by which consolidation changes a knowledge base.
 
     - Two performance states whose `distance` (0 is equal) is below `same` are merged.
-    - A technique is retired in a state after at least `attempts` attempts there, if its expected speedup plus
-      two standard deviations is below `worth`, or its chance of a valid candidate (0 to 1) plus two standard
-      deviations is below `valid`. Recipes are retired only for that chance.
+    - A technique is retired in a state (no longer offered there) after at least `attempts` attempts there, if
+      its expected speedup plus two standard deviations is below `worth`, or its chance of a valid candidate
+      (0 to 1) plus two standard deviations is below `valid`. Recipes (several techniques in one step) are
+      retired only for a low chance of a valid candidate.
     - Techniques with more attempts than `attempts`, and than the median of their state, are much tried. A
       random share `reweigh` (0 to 1) of them is chosen, and their counts of attempts are multiplied by
       `factor`, so that old results weigh less.
@@ -36,10 +37,10 @@ class KnowledgeLimits:
 
 def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
     """Returns the changes that would keep a knowledge base's content small and balanced, in the order in
-    which they are to be made: merges of performance states, retirements of techniques, lowered weights of
-    evidence. `limits` says when each is due. `content` itself is not changed. Merges and retirements follow
-    from the evidence; `seed` determines only which techniques are chosen at random to have the weight of
-    their evidence lowered."""
+    which they are to be made: merges of performance states, retirements of techniques (which are then no
+    longer offered to searches), lowered weights of evidence. `limits` says when each is due. `content` itself
+    is not changed. Merges and retirements follow from the content; `seed` determines only which techniques
+    are chosen at random to have the weight of their evidence lowered."""
     tidied = content.copy()
     merges = _merges(content, limits)
     for merge in merges:

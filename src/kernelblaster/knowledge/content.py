@@ -72,7 +72,8 @@ class OptimizationEntry(Record):
     def prediction(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> Prediction:
-        """Returns what is expected of one more attempt at the technique on the GPU `architecture` (such as
+        """Returns the prediction for one more attempt at the technique: the expected log speedup with its
+        uncertainty, and the chance of a valid candidate. The attempt is on the GPU `architecture` (such as
         `sm_90a`), after the techniques `applied`, in a `family` of tasks (such as `scan`). None stands for
         any architecture or family. Without an architecture, only attempts timed on GPUs are used, or those
         timed by a model if there are no others (see `Evidence.of_one_clock`)."""

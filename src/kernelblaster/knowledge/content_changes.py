@@ -13,9 +13,10 @@ from kernelblaster.knowledge.rows import Damaged, Values, checked, optimization_
 
 
 class ContentChanges(NamedTuple):
-    """What brings a content of some version up to date. `about` is the row of the table kb_about, with the
-    latest version and the counts of rows. `states` and `optimizations` are the rows of these tables that
-    changed since that version, or all rows if the tables were written anew since."""
+    """The database rows from which a content of an earlier version is brought up to date. `about` is the row
+    of the table kb_about, with the latest version and the counts of rows. `states` and `optimizations` are
+    the rows of these tables that changed since the earlier version, or all rows if the tables were written
+    anew since."""
 
     about: Values
     states: Sequence[Values]
@@ -23,9 +24,9 @@ class ContentChanges(NamedTuple):
 
 
 def changed_rows(connection: Connection, about: Any, since: int) -> ContentChanges:
-    """Returns the rows of performance states and techniques that changed after version `since`, or all rows
-    if the tables were written anew after it. `about` is the row of the table kb_about, which says when that
-    was."""
+    """Returns the rows of the tables of performance states and techniques that changed after version `since`,
+    together with `about`, the row of the table kb_about. That row says at which version the tables were last
+    written anew; if this is after `since`, all their rows are returned."""
     known = 0 if about.rebuilt > since else since
     found = (
         connection.execute(select(table).where(table.c.version > known))
@@ -37,9 +38,8 @@ def changed_rows(connection: Connection, about: Any, since: int) -> ContentChang
 
 def updated(content: Content, changes: ContentChanges) -> Content:
     """Returns a copy of `content` brought up to date by `changes`, the rows that changed since its version.
-    Raises DamagedRow if a row's checksum is wrong. Raises Damaged if the content then has another number of
-    performance states or techniques than `changes.about` says, the row of the table kb_about, which counts
-    them."""
+    Raises DamagedRow if a row's checksum is wrong. Raises Damaged if the numbers of performance states and
+    techniques in the result are not those in `changes.about`, the row of the table kb_about."""
     about = checked(tables.about, SimpleNamespace(**changes.about))  # type: ignore[arg-type]
     latest = Content() if about.rebuilt > content.version else content.copy()
     latest.version = about.version

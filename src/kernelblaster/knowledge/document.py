@@ -171,11 +171,11 @@ def export_document(content: Content, limit_bytes: int | None = None) -> str:
 
 
 def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provenance, str]]:
-    """Returns everything that the JSON document `text` says, as changes that `KnowledgeBase.take_over` can
-    record, each as (change, provenance, identity). The identity is a text by which the change is recognized
-    wherever it is recorded. The same document gives the same identities, so importing it twice has no further
-    effect. `source` is the name of the document in error messages. Raises KnowledgeError if the document is
-    malformed."""
+    """Returns the performance states of the JSON document `text`, with their techniques, evidence and notes,
+    as changes that `KnowledgeBase.take_over` can record. Each is (change, provenance, identity). The identity
+    is a text by which the change is recognized wherever it is recorded. The same document gives the same
+    identities, so importing it twice has no further effect. `source` is the name of the document in error
+    messages. Raises KnowledgeError if the document is malformed."""
     changes: list[Change] = []
     for name, state in _parse(text, source).states.items():
         changes += _changes(name, state)

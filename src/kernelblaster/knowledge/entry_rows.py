@@ -55,9 +55,9 @@ class EntriesWritten:
 def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
     """Returns the (performance state, technique) pairs that the changes `fresh` are about. Each change comes
     with its provenance (where it comes from) and its identity (a text by which it is recognized in every
-    knowledge base). `known` is a content read earlier; if it has merged a change's state into another state,
-    the pair has the other one. None if a change is of a type that may concern more than one pair (not in
-    SINGLE), or if `known` does not have its state."""
+    knowledge base). `known` is a content read earlier. If a change's state was merged into another state in
+    `known`, the pair names that other state. None if a change is of a type that may concern more than one
+    pair (not in SINGLE), or if `known` does not have its state."""
     keys: set[EntryKey] = set()
     for change, _, _ in fresh:
         if not isinstance(change, SINGLE) or change.state not in known.states:

@@ -18,8 +18,8 @@ BESIDE = ("-wal", "-shm", "-journal", "-head")
 
 class Head:
     """A small file in the folder of the SQLite file `file`, which says what version of the knowledge base was
-    written last. When the knowledge base is opened later, it reveals that SQLite has silently dropped
-    changes."""
+    written last. When the knowledge base is opened later and SQLite has only an earlier version, SQLite has
+    silently dropped changes."""
 
     def __init__(self, file: Path) -> None:
         self._path, self._log = Path(f"{file}-head"), Path(f"{file}-wal")

@@ -109,8 +109,8 @@ class KeptKnowledge(KnowledgeBase):
 
 
 class KnowledgeKeeper:
-    """The part that runs in the keeper process: it carries out the requests that `KeptKnowledge` sends from
-    other processes for the knowledge base at `where`, one at a time."""
+    """Carries out, in the keeper process, the requests that `KeptKnowledge` sends from other processes for
+    the knowledge base at `where`, one at a time."""
 
     def __init__(self, where: str) -> None:
         self._where = where

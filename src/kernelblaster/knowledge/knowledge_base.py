@@ -107,8 +107,9 @@ class KnowledgeBase(VersionedContent):
 
     def merge(self, other: "KnowledgeBase") -> int:
         """Adds the events of the knowledge base `other` to this knowledge base, and returns how many were
-        added. Events are not added if they count here already, if they no longer count in `other`, or if they
-        only cleaned `other` up (merged performance states, retired techniques, lowered weights)."""
+        added. An event is not added if (1) this knowledge base has it, neither reverted nor rolled back, (2)
+        it was reverted or rolled back in `other`, or (3) it only cleaned `other` up (merged performance
+        states, retired techniques, lowered weights). `other` is not changed."""
         theirs = [event for event in effective(other.log()) if isinstance(event.change, KNOWLEDGE)]
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 

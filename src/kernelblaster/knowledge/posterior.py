@@ -88,7 +88,8 @@ def predict(
     applied: tuple[str, ...] = (),
     family: str | None = None,
 ) -> Prediction:
-    """Returns the prediction for one more attempt at a technique on the GPU `architecture`, after the
+    """Returns the prediction for one more attempt at a technique: the expected log speedup with its
+    uncertainty, and the chance of a valid candidate. The attempt is on the GPU `architecture`, after the
     techniques `applied`, in a task of the `family`; None stands for any. `prior_mean` is the natural
     logarithm of the speedup expected before any attempt; it counts as much as `prior_weight` observations.
     `evidence` has the results of all attempts so far."""

@@ -106,10 +106,11 @@ class Neighbourhood:
     def techniques(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> list[Retrieved]:
-        """Returns the techniques that are offered (1) in the kernel's own performance state, (2) in another
-        state with the same primary bottleneck, or (3) in any other state where they gained something. The
-        largest expected gain comes first. Recipes (several techniques in one step) and techniques retired in
-        the kernel's state are left out. Predictions are for a GPU `architecture` and a `family` of tasks
+        """Returns techniques for the kernel, each with its prediction and with what is known about it in each
+        performance state. They are the techniques that are offered (1) in the kernel's own state, (2) in
+        another state with the same primary bottleneck, or (3) in any other state where they gained something.
+        The largest expected gain comes first. Recipes (several techniques in one step) and techniques retired
+        in the kernel's state are left out. Predictions are for a GPU `architecture` and a `family` of tasks
         (None: any), after the techniques `applied`."""
         own = self._content.entries.get(self.name or "", {})
         names = dict.fromkeys(name for name in self._names() if name not in own or own[name].retired is None)
@@ -134,7 +135,8 @@ class Neighbourhood:
     ) -> list[RetrievedExemplar]:
         """Returns the exemplars (sources of searches' best candidates) that have something in common with the
         kernel in question: its `family` (not considered if None), its primary bottleneck, or one of the
-        `techniques`. Exemplars with most in common come first. Those whose source is one of the texts
+        `techniques`. Each comes with the state in which its search began, and the distance of that state from
+        the kernel's. Exemplars with most in common come first. Those whose source is one of the texts
         `unlike` are left out."""
         ranked: list[tuple[float, RetrievedExemplar]] = []
         for name, far in self.distances.items():

@@ -64,8 +64,9 @@ def search(content: Content, words: str) -> list[OptimizationEntry]:
 
 
 def summarize(content: Content, payoffs: int = 5) -> KnowledgeSummary:
-    """Returns the statistics of a knowledge base's content. `payoffs` is how many pairs of techniques are
-    listed at most, in which one was tried after the other."""
+    """Returns counts of what a knowledge base's content has: performance states, techniques, and attempts (by
+    kind of failure, GPU architecture and task family). Also returns pairs of techniques of which one was
+    applied after the other, at most `payoffs` of them, the largest speedup of the later one first."""
     entries = list(_entries(content))
     failures: defaultdict[str, float] = defaultdict(float)
     architectures: defaultdict[str, float] = defaultdict(float)

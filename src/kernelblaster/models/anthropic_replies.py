@@ -68,9 +68,9 @@ class ModelProperties(Shape):
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
-    """Sends the request `exchange` to a server with Anthropic's API and returns the model's answer, which is
-    read as a stream. `key` is the API key, None for none. Raises a `ModelError` if the server refuses, cannot
-    be reached, or gives no complete answer."""
+    """Sends the request `exchange` to a server with Anthropic's API, and returns the model's answer: its
+    text, how it ended, and its token counts. The answer is read as a stream. `key` is the API key, None for
+    none. Raises a `ModelError` if the server refuses, cannot be reached, or gives no complete answer."""
     return exchanged(exchange, key, lambda response: Said(answer=_streamed(exchange, response, key or "")))
 
 

@@ -46,10 +46,11 @@ class ModelChoice(Record):
         say: Callable[[str], None],
         answers: Path | None = None,
     ) -> ByRole:
-        """Opens the models that play `roles`; their calls are charged to `ledger`. Raises a `ModelError`
-        before anything is asked, if a key is missing, or a price is unknown and the budget is in dollars.
-        `say` is called with a line for the user when a hand-off (a person who answers in files) waits. Paid
-        answers are stored in the folder `answers`, None for the one that all runs share."""
+        """Opens the models that play `roles`, and returns them as one `Model`, which passes each request to
+        the model of its role. Their calls are charged to `ledger`. Raises a `ModelError` before anything is
+        asked, if a key is missing, or a price is unknown and the budget is in dollars. `say` is called with a
+        line for the user when a hand-off (a person who answers in files) waits. Paid answers are stored in
+        the folder `answers`, None for the one that all runs share."""
         record = Path(self.record) if self.record else None
         service = Service(record=record, say=say, answers=answers or answer_folder())
         return open_models(self.table(roles), ledger, service)

@@ -7,8 +7,9 @@ from kernelblaster.models.failures import ModelError
 
 
 def answer_with(exchange: Exchange, key: str | None) -> Said:
-    """Sends the request `exchange` to its server and returns the model's answer. `key` is the API key, None
-    for none. Raises a `ModelError` if the server refuses, cannot be reached, or gives no complete answer."""
+    """Sends the request `exchange` to its server, and returns the model's answer (its text, how it ended, and
+    its token counts) and whether it came in one piece and not as a stream. `key` is the API key, None for
+    none. Raises a `ModelError` if the server refuses, cannot be reached, or gives no complete answer."""
     if exchange.speaks == "anthropic":
         return anthropic_replies.answer_of(exchange, key)
     return openai_replies.answer_of(exchange, key)

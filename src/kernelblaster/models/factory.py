@@ -62,19 +62,19 @@ class ByRole:
 
 
 def open_models(table: ModelTable, ledger: Ledger, service: Service) -> ByRole:
-    """Opens the models in `table`, which has one for each role (kind of question), as one `Model`. Calls are
-    charged to `ledger`; `service` says how the models are used. Raises a `ModelError` before anything is
-    asked if they cannot be used: `NotAllowed` if a key is missing, another one if a price is unknown and the
-    budget is in dollars."""
+    """Opens the models in `table`, which has one for each role (kind of question), and returns them as one
+    `Model`, which passes each request to the model of its role. Calls are charged to `ledger`; `service` says
+    how the models are used. Raises a `ModelError` before anything is asked if they cannot be used:
+    `NotAllowed` if a key is missing, another one if a price is unknown and the budget is in dollars."""
     ledger.check(str(name) for name in table.all if name.server)
     return ByRole(table, {name: open_model(name, ledger, service) for name in table.all})
 
 
 def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
-    """Opens one model by its name; its answers are validated, and its calls charged to `ledger`, the account
-    of what models cost. `service` says how it is used. A server is wrapped, from the outside in, by:
-    recording, retries, merging of equal requests, the limit of calls at once, the ledger, and stored
-    answers."""
+    """Opens one model by its name and returns it. Its answers are validated, and its calls charged to
+    `ledger`, the account of what models cost. `service` says how the model is used. A server is wrapped, from
+    the outside in, by: recording, retries, merging of equal requests, the limit of calls at once, the ledger,
+    and stored answers."""
     endpoint = _endpoint(name, ledger, service)
     return ValidatingModel(
         RecordingEndpoint(endpoint, Answers(service.record)) if service.record else endpoint
@@ -97,7 +97,8 @@ def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
 def open_server(name: ModelName, limits: CallLimits) -> "OpenAIServer | AnthropicServer":
     """Returns a client of the server that the model's name `name` stands for, with the limits `limits` on
     each call, without retries, record of costs (ledger) or stored answers. The key is looked up at each call,
-    in the environment or in the keeper (the process that holds the keys). Raises a `ModelError` if the name
+    in the environment or in the keeper (the process that holds the keys). The keeper, if there is one, is
+    told the server's address, since it sends keys only to such addresses. Raises a `ModelError` if the name
     is a folder's, a key is missing, or a library is not installed."""
     kind = name.server
     if kind is None:

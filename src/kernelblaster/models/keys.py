@@ -29,9 +29,10 @@ def has_key(name: str) -> bool:
 
 
 def answer(exchange: "Exchange") -> "Said":
-    """Sends the request `exchange` to a model's server and returns its answer. The keeper (the process that
-    holds the keys) sends it if there is one, else this process does. Raises a `ModelError` if there is no
-    complete answer."""
+    """Sends the request `exchange` to a model's server, and returns the answer (its text, how it ended, and
+    its token counts) and whether it came in one piece and not as a stream. The keeper (the process that holds
+    the keys) sends it if there is one, else this process does. Raises a `ModelError` if there is no complete
+    answer."""
     from kernelblaster.models.dispatch import answer_with
     from kernelblaster.models.exchange import Said
 

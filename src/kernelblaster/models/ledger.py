@@ -107,10 +107,10 @@ class Ledger:
             )
 
     def reserve(self, model: str, request: Request[T]) -> Reservation:
-        """Sets aside the most that a call of `model` with this request may cost. To be called before the
-        call; `settle` ends the reservation. If the budget is too small only because of other calls in
-        progress, waits until they are settled. Raises `BudgetSpent` if the call may exceed the budget even
-        then."""
+        """Sets aside the most that a call of `model` with this request may cost. Returns this reservation,
+        which is also written to the ledger's file if there is one. To be called before the call; `settle`
+        ends the reservation. If the budget is too small only because of other calls in progress, waits until
+        they are settled. Raises `BudgetSpent` if the call may exceed the budget even then."""
         self.check([model])
         rates = self._prices.of(model)
         most_usd = rates.most_usd(request.bound) if rates else None
@@ -312,8 +312,10 @@ def _recounted(path: Path, prices: Prices) -> list[tuple[Reservation, Settlement
 
 
 def read_ledger(path: Path) -> list[tuple[Reservation, Settlement]]:
-    """Returns all calls in the ledger's file `path`, in the order in which they were begun, each with what is
-    charged for it. Raises ModelError if the file is damaged, OSError if it cannot be read."""
+    """Returns all calls in the ledger's file `path`, in the order in which they were begun, each as (its
+    reservation, with what was asked; its settlement, with what is charged for it). A call whose end is not
+    recorded is charged the most that was reserved. Raises ModelError if the file is damaged, OSError if it
+    cannot be read."""
     reserved, settled, _ = _parse(path.read_bytes(), path)
     return [(one, settled.get(one.number) or _unknown(one)) for one in reserved]
 

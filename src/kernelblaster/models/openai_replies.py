@@ -71,9 +71,10 @@ class Listed(Shape):
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
-    """Sends the request `exchange` to a server with OpenAI's API and returns the model's answer, whether it
-    comes as a stream or whole. `key` is the API key, None for none. Raises a `ModelError` if the server
-    refuses, cannot be reached, or gives no complete answer."""
+    """Sends the request `exchange` to a server with OpenAI's API, and returns the model's answer (its text,
+    how it ended, and its token counts) and whether it came in one piece and not as a stream. `key` is the API
+    key, None for none. Raises a `ModelError` if the server refuses, cannot be reached, or gives no complete
+    answer."""
 
     def read(response: Response) -> Said:
         if "json" in response.kind:

@@ -1,5 +1,6 @@
-"""`ModelUse`: how language models take part in a search. It is made from the user's options, checked, and
-recorded in the run; `open_strategy` opens its models when the search begins."""
+"""`ModelUse`: which language models take part in a search, in which roles, and what they may cost. It is made
+from the user's options, checked, and recorded in the run; `open_strategy` opens its models when the search
+begins."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +28,9 @@ RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is sai
 
 
 class ModelUse(Record):
-    """How language models take part in a run: which models (`choice`), in which strategy, and who plays which
-    role. `roles` are texts as the user gave them: ROLE=expert, ROLE=llm or ROLE=KIND:NAME."""
+    """Which language models a run uses and for what. `choice` has the models' names and the budget for their
+    calls, `strategy` is the way to search. `roles` says who plays which role, in texts as the user gave them:
+    ROLE=expert, ROLE=llm or ROLE=KIND:NAME."""
 
     choice: ModelChoice
     roles: tuple[str, ...]
@@ -60,18 +62,18 @@ class ModelUse(Record):
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
-        """Returns the same model use with other limits on what models may cost: `usd` in US dollars, `tokens`
-        in tokens. A limit that is None stays as it is."""
+        """Returns a copy of this object (models, roles, strategy) with other limits on what models may cost:
+        `usd` in US dollars, `tokens` in tokens. A limit that is None stays as it is."""
         given = {name: value for name, value in (("usd", usd), ("tokens", tokens)) if value is not None}
         budget = self.choice.budget.model_copy(update=given)
         return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})
 
 
 def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
-    """Returns how language models take part in a search, by the user's options: models and budget (`choice`),
-    texts on roles such as ROLE=KIND:NAME (`roles`), and the strategy. None if no option asks for a model.
-    Raises KernelBlasterError if options that need a model are given without one, or a role that a model is to
-    play has none."""
+    """Returns which language models a search is to use, in which roles, and what they may cost. This is made
+    from the user's options: models and budget (`choice`), texts on roles such as ROLE=KIND:NAME (`roles`),
+    and the strategy. None if no option asks for a model. Raises KernelBlasterError if options that need a
+    model are given without one, or a role that a model is to play has none."""
     if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
         given = strategy != "maic-rl" or choice != ModelChoice() or roles
         if given:
@@ -96,18 +98,17 @@ def retries_with(model_use: ModelUse | None) -> int:
 
 
 def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
-    """Returns how language models take part in a run; None if none does. `about` is the data of the run's
-    first event."""
+    """Returns which language models a run uses, in which roles, and what they may cost, as the run recorded
+    it. None if it uses no model. `about` is the data of the run's first event."""
     kept = about.get("models")
     return ModelUse.model_validate_json(json.dumps(kept)) if kept else None
 
 
 def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
-    """Returns which language models take part in an existing run, in which roles, and what they may cost;
-    None if no model takes part. This is read from the run's first event, and the run's record is not changed.
-    `usd` and `tokens` replace the recorded limits in the returned object; None keeps the recorded one. A
-    limit is for the whole run and includes what the models have cost so far. Raises StoreError if the run has
-    no events, and a `ModelError` if a model cannot be used, for example because its API key is missing."""
+    """Returns which language models an existing run uses, in which roles, and what they may cost; None if it
+    uses no model. `usd` and `tokens` are new limits on the costs of the whole run, including what was spent
+    so far; None keeps the old ones. They are only in the result: the run's record is not changed. Raises
+    StoreError if the run has no events, and a `ModelError` if a model cannot be used."""
     if not run.events:
         raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
     models = recorded_model_use(run.events[0].data)

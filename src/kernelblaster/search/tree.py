@@ -81,7 +81,8 @@ class Branch:
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The names of the techniques that this branch applies: the parts of a recipe, or one technique."""
+        """The names of the techniques that this branch applies: those of a recipe, or the single
+        technique."""
         return self.attempt.applied or (self.trial.technique,)
 
 
@@ -105,8 +106,9 @@ def node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
 
 
 def step_of(branch: Branch, parent: SearchNode, next_node: SearchNode) -> Step:
-    """Returns the record of a branch that was tried at the node `parent` and judged. The step is `taken` if
-    its candidate is that of `next_node`, where the rollout stands now."""
+    """Returns the record of a branch that was tried at the node `parent` and judged: its technique, the
+    predicted speedup, and what the candidate gained over that of `parent` (or how it failed). The step is
+    `taken` if its candidate is that of `next_node`, where the rollout stands now."""
     trial, target = branch.trial, branch.target
     assert branch.evaluation is not None
     return Step(

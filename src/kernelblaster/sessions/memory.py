@@ -121,8 +121,8 @@ class Memory:
         return earlier_samples(self._run, self._knowledge.name, self.architecture)
 
     def replay(self, steps: Sequence[Step]) -> list[Sample]:
-        """Returns these steps of the present run, each with two evaluations: of the candidate to which its
-        technique was applied, and of the resulting candidate."""
+        """Returns these steps of the present run as samples: each step with the evaluation of the candidate
+        to which its technique was applied, and that of the resulting candidate."""
         return samples(steps, self._judging.evaluations, self._judging.floor_bytes)
 
     # Teaching
@@ -200,8 +200,9 @@ class Memory:
         self._run.once("withdrawn", code, record)
 
     def apply(self, iteration: int, changes: Sequence[dict[str, Any]]) -> None:
-        """Makes the changes (JSON data) to the knowledge base that were decided after the iteration. Changes
-        that were made before are skipped."""
+        """Makes `changes` (JSON data) to the knowledge base, which were decided after the iteration with the
+        number `iteration`. A change is recognized by this number and its position in `changes`: one that this
+        run has made before is skipped, so that a continued run makes none twice."""
         self._knowledge.take_over(
             [
                 (change, self._provenance(), f"{self._run.id}/update/{iteration}/{number}")

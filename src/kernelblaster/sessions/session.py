@@ -63,7 +63,8 @@ class Session:
         self.log = Log(run, self.judging, self.steering, watcher, modelled=self.modelled)
 
     def steer(self, key: str) -> None:
-        """Obeys what people have asked for since the last call; to be called between two steps. `key` names
+        """Obeys what people have asked of the search since the last call: which techniques to try first or
+        not at all, notes for the language model, other limits. To be called between two steps. `key` names
         this call in the run's record and must be unique in the run. Raises SearchStopped if they have asked
         to stop."""
         for limits in self.steering.take(key):
@@ -80,7 +81,8 @@ class Session:
     ) -> Advice:
         """Returns what the knowledge base expects of `techniques`, and of known recipes (several techniques
         in one step), on `target`, a kernel of the candidate `parent`, which must have been judged. `applied`
-        are the techniques that led to `parent`."""
+        are the techniques that led to `parent`. If the knowledge base has no performance state near the
+        kernel's, the kernel's state is added; techniques that are new in the state are added too."""
         evaluation = self.judging.evaluations[parent.code]
         state, options = self.memory.retrieve(target, techniques, applied, evaluation)
         return Advice(target, state, tuple(options))

@@ -47,9 +47,10 @@ class Steering:
         self.notes: tuple[SteeringCommand, ...] = ()
 
     def take(self, key: str) -> list[SetBudget]:
-        """Obeys what people have asked for since the last check point, except changes of limits: these are
-        returned, and the caller has to apply them. `key` names this check point in the run's record and must
-        be unique in the run. Raises SearchStopped if a person has asked to stop."""
+        """Obeys what people have asked for since the last check point, and records it in the run. Changes of
+        limits are not obeyed here but returned, and the caller has to apply them. `key` names this check
+        point in the run's record and must be unique in the run. Raises SearchStopped if a person has asked to
+        stop."""
         self.check()
         self.notes = tuple(one for one in self.notes if one.id not in self._shown or _stands(one))
         data = self._run.recorded(STEERED, key)

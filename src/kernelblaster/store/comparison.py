@@ -10,10 +10,11 @@ from kernelblaster.store.history import History
 
 
 def compare(one: History, other: History, *, sources: bool = True) -> dict[str, Any]:
-    """Compares the runs `one` and `other`; returns JSON data. "settings" has the settings that differ, "best"
-    the best candidate of each run. "trajectory" has the steps of both in pairs, with None where one run has
-    fewer. "learned" is what each taught the knowledge base to expect. "source" is a unified diff of the
-    sources of both best candidates; "" without `sources`. Raises StoreError if a source is lost."""
+    """Compares the runs `one` and `other`; returns JSON data. "runs" has their names, "settings" the settings
+    that differ, "best" the best candidate of each run. "trajectory" has the steps of both in pairs, with None
+    where one run has fewer. "learned" has, for each technique in a performance state that a run learned
+    about, the speedup expected before and after that run. "source" is a unified diff of the sources of both
+    best candidates; "" without `sources`. Raises StoreError if a source is lost."""
     return {
         "runs": [one.name, other.name],
         "settings": _settings(one.about, other.about),

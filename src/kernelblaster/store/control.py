@@ -1,5 +1,5 @@
-"""Lets another process ask the search of a run for something (other limits, techniques, a stop), or end
-it."""
+"""Lets another process ask the search of a run for something (other limits, techniques to try first or not at
+all, a stop), or end the search's process by a signal."""
 
 import os
 import signal

@@ -141,7 +141,7 @@ class DatabaseFiles:
         return name
 
     def get(self, name: str) -> str:
-        """The text stored under a name that `put` returned. Raises StoreError if it is missing or was
+        """Returns the text stored under a name that `put` returned. Raises StoreError if it is missing or was
         changed."""
         query = select(tables.files.c.text).where(tables.files.c.name == name)
         content: str | None = self._store.transact(lambda connection: connection.execute(query).scalar())
@@ -152,8 +152,8 @@ class DatabaseFiles:
 
 
 def first_stored_event(store: StoreDatabase, id: str) -> RunEvent | None:
-    """The first event of the run `id` in a store, which describes task and settings; None if there is none or
-    it is damaged. The other events are not read."""
+    """Returns the first event of the run `id` in a store, which describes task and settings; None if there is
+    none or it is damaged. The other events are not read."""
     here = (tables.events.c.run == id) & (tables.events.c.number == 0)
     query = select(tables.events.c.line).where(here)
     line: str | None = store.transact(lambda connection: connection.execute(query).scalar())

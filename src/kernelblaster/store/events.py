@@ -39,11 +39,11 @@ class EventLog:
         self.events, self._sum = content.events, content.sum
 
     def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> RunEvent:
-        """Appends an event of this `kind` with this `data`, which must be JSON. `key` may be empty; otherwise
-        the caller must see to it that no other event of the kind has it. By default the event is on the disk
-        (fsync) when this returns; if not `lasting`, it survives the end of this process, but not a crash of
-        the machine before the next lasting event. Raises StoreError if the log is read-only or cannot be
-        written."""
+        """Appends an event of this `kind` with this `data`, which must be JSON, and returns it. `key` may be
+        empty; otherwise the caller must see to it that no other event of the kind has it. By default the
+        event is on the disk (fsync) when this returns; if not `lasting`, it survives the end of this process,
+        but not a crash of the machine before the next lasting event. Raises StoreError if the log is
+        read-only or cannot be written."""
         if self._file is None:
             raise StoreError(f"{self._path}: was opened for reading only.")
         number = len(self.events)

@@ -25,8 +25,8 @@ class Files:
         self._folder = folder
 
     def put(self, text: str) -> str:
-        """Store a text; returns its name, to be given to `get`. It is on the disk (fsync) when this
-        returns. Raises StoreError if it cannot be written."""
+        """Stores a text, unless it is stored already. Returns its name, to be given to `get`. The text is on
+        the disk (fsync) when this returns. Raises StoreError if it cannot be written."""
         data, name = text.encode(), name_of(text)
         target = self._path(name)
         if not (target.is_file() and target.read_bytes() == data):
@@ -34,7 +34,7 @@ class Files:
         return name
 
     def get(self, name: str) -> str:
-        """The text stored under a name that `put` returned. Raises StoreError if it is missing or was
+        """Returns the text stored under a name that `put` returned. Raises StoreError if it is missing or was
         changed."""
         try:
             data = self._path(name).read_bytes()

@@ -47,7 +47,8 @@ class FollowedRun:
         return self._tail.damage
 
     def update(self) -> bool:
-        """Read what was appended to the log since the last call; returns whether anything changed."""
+        """Reads what was appended to the log since the last call, and adds it to `events`. A log that was
+        replaced or cut off is read again from its beginning. Returns whether `events` or `damage` changed."""
         damage, changed = self.damage, False
         while True:
             new = self._tail.read()
@@ -61,8 +62,8 @@ class FollowedRun:
                 return changed or self.damage != damage
 
     def whole(self, number: int) -> RunEvent:
-        """The event with this number as it was recorded, read again from the file. Raises StoreError if it is
-        gone."""
+        """Returns the event with this number as it was recorded, read again from the file, since `events` may
+        have a smaller copy. Raises StoreError if it is gone."""
         offset, length = self._places[number]
         try:
             with (self.folder / LOG).open("rb") as file:

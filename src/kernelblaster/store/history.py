@@ -144,12 +144,13 @@ class History:
         return self._results["learned"] if self._results else None
 
     def source_of(self, judged: JudgedCandidate) -> str:
-        """The CUDA source of a judged candidate. Raises StoreError if its file is missing or was changed."""
+        """Returns the CUDA source of a judged candidate. Raises StoreError if its file is missing or was
+        changed."""
         return self._run.files.get(judged.source)
 
     def best_candidate(self) -> tuple[Candidate, Evaluation]:
-        """The best candidate, ready to be judged again, and its evaluation. Raises StoreError if there is
-        none."""
+        """Returns the best candidate, ready to be judged again, and its evaluation. Raises StoreError if no
+        candidate is correct, or the source's file is missing or was changed."""
         best = self.best
         if best is None:
             raise StoreError(f"{self.name}: has no correct candidate yet.")

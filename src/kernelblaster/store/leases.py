@@ -88,8 +88,9 @@ def _begin(store: StoreDatabase) -> Executable:
 
 
 def leases_of(run: Run) -> StoredLeases:
-    """The leases (records of what each device is working on) of a run or bench that this process works on.
-    They are kept in the shared database that has its events, else in a file of its folder."""
+    """Returns the records of which work each device is doing (leases) for a run or bench. This process must
+    be the one that works on the run or bench. The records are kept in the shared database that has its
+    events, else in a file of its folder."""
     pointer = pointer_of(run.folder)
     store = StoreDatabase(run.folder / LEASES[0]) if pointer is None else pointer.open()
     return StoredLeases(store, run.id)

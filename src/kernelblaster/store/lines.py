@@ -62,7 +62,7 @@ def check(line: bytes, before: str) -> tuple[bytes, str] | None:
 
 
 def strip_sum(line: bytes) -> bytes:
-    """The JSON of a log line, cut out without verifying its checksum."""
+    """Returns the JSON of a log line without its checksum, which is not verified."""
     ending, earlier = _ENDING.search(line), _EARLIER.match(line)
     if ending:
         return line[: ending.start()] + b"}"
@@ -70,8 +70,8 @@ def strip_sum(line: bytes) -> bytes:
 
 
 def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None:
-    """(event, checksum) of a line; None if the line is damaged or is not event `number`, counted from 0.
-    `before` is the checksum of the line before it."""
+    """Returns (the event, the checksum) that a log line holds; None if the line is damaged or is not event
+    `number`, counted from 0. `before` is the checksum of the line before it, "" for the first line."""
     checked = check(line, before)
     if checked is None:
         return None

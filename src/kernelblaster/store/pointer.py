@@ -29,8 +29,9 @@ class StorePointer(Record):
 
 
 def pointer_of(folder: Path) -> StorePointer | None:
-    """The pointer in a run's folder, which says in which shared store the run's events are; None if they are
-    in the folder itself. Raises StoreError if it cannot be read."""
+    """Returns the pointer in a run's folder: the address of the shared store that has the run's events, and
+    the run's id there. None if the events are in the folder itself. Raises StoreError if the pointer cannot
+    be read."""
     path = folder / POINTER
     try:
         return StorePointer.model_validate_json(path.read_text())

@@ -108,10 +108,10 @@ class Run:
     def once(
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = True
     ) -> dict[str, Any]:
-        """The data recorded for (kind, key). If there is none, calls `compute` and records what it returns,
-        which must be JSON data. The result is what was read back from JSON, so tuples become lists. By
-        default the record is on the disk when this returns; if not `lasting`, a crash of the machine may lose
-        it, and it is then computed again."""
+        """Returns the data recorded for (kind, key). If there is none, calls `compute` and records what it
+        returns, which must be JSON data. The result is what was read back from JSON, so tuples become lists.
+        By default the record is on the disk when this returns; if not `lasting`, a crash of the machine may
+        lose it, and it is then computed again."""
         event = self._known.get((kind, key))
         self._ahead.discard((kind, key))
         if event is None:
@@ -131,8 +131,8 @@ class Run:
         return self.append(kind, **json.loads(json.dumps(compute()))).data
 
     def recorded(self, kind: str, key: str) -> dict[str, Any] | None:
-        """What `once` has recorded in this run under (kind, key), as JSON data; None if it has recorded
-        nothing."""
+        """Returns the data that `once` has recorded in this run under (kind, key), as JSON data; None if it
+        has recorded nothing."""
         event = self._known.get((kind, key))
         return None if event is None else event.data
 
@@ -173,8 +173,9 @@ class Run:
 
 
 def create_run(root: Path, *, kept: SharedRuns | None = None, **about: Any) -> Run:
-    """A new run in a new folder under `root`, named by the time; `about` is the data of its first event.
-    With `kept`, its events and files are in a shared store."""
+    """Begins a new run in a new folder under `root`, whose name begins with the time, and returns the run,
+    open for writing. `about` is the data of its first event. With `kept`, its events and files are in that
+    shared store (database)."""
     return begin_run(_new_folder(root), kept=kept, **about)
 
 
@@ -213,9 +214,10 @@ def _unwritable(folder: Path, error: OSError) -> StoreError:
 
 
 def begin_run(folder: Path, *, kept: SharedRuns | None = None, **about: Any) -> Run:
-    """A new run in `folder`, which is created if needed. `about` is the data of its first event. With `kept`,
-    its events and files are in a shared store. A folder whose first event was cut off counts as empty. Raises
-    StoreError if it holds a run already, or cannot be written."""
+    """Begins a new run in `folder`, which is created if needed, and returns the run, open for writing.
+    `about` is the data of its first event. With `kept`, its events and files are in that shared store
+    (database). A folder whose first event was cut off counts as empty. Raises StoreError if the folder holds
+    a run already, or cannot be written."""
     _make(folder)
     try:
         if kept is None:
@@ -276,20 +278,20 @@ def _folder_of(root: Path, name: str) -> Path:
 
 
 def run_folders(root: Path) -> list[Path]:
-    """The folders of all runs directly under `root`, sorted by name, which begins with the time: the oldest
-    first."""
+    """Returns the folders of all runs directly under `root`, sorted by name, which begins with the time: the
+    oldest first."""
     return sorted(folder for folder in root.glob("*") if holds_run(folder))
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether there is a run in this folder: a log of events, or a file that says which shared store
+    """Returns whether there is a run in this folder: a log of events, or a file that says which shared store
     (database) has it."""
     return (folder / LOG).is_file() or (folder / POINTER).is_file()
 
 
 def first_event_of(folder: Path) -> RunEvent | None:
-    """The first event of the run in a folder, read without the rest; None if it cannot be read or is
-    incomplete."""
+    """Returns the first event of the run in a folder, read without the rest, which describes task and
+    settings. None if it cannot be read or is incomplete."""
     pointer = pointer_of(folder)
     if pointer is None:
         return first_event(folder / LOG)

@@ -15,10 +15,10 @@ from kernelblaster.store.pointer import POINTER, StorePointer, pointer_of
 
 
 def point_to(folder: Path, store: str, parent: str | None = None) -> StorePointer:
-    """Registers the run in `folder` in the shared store (database) at the address `store`, and writes a
-    pointer to it into the folder. `parent` is the id of the bench that the run is part of, None if it is part
-    of none. If an earlier call was interrupted, this one completes it. Raises StoreError for an address with
-    a password."""
+    """Registers the run in `folder` in the shared store (database) at the address `store`. Writes a pointer
+    into the folder (the store's address and the run's id there) and returns it. `parent` is the id of the
+    bench that the run is part of, None if it is part of none. If an earlier call was interrupted, this one
+    completes it. Raises StoreError for an address with a password."""
     database = _open(store)
     pointer = pointer_of(folder)
     if pointer is None:

@@ -46,8 +46,9 @@ class LogTail(Generic[T]):
         self.damage = ""
 
     def read(self) -> list[TailedLine[T]]:
-        """The complete lines that are new since the last call, about 1 MB of them (AT_ONCE); empty if there
-        are none or the file cannot be read. A last line that is still being written is left for later."""
+        """Returns the complete lines that are new since the last call, about 1 MB of them (AT_ONCE); empty if
+        there are none or the file cannot be read. A last line that is still being written is left for
+        later."""
         try:
             about = self._path.stat()
             now = (about.st_ino, about.st_size, about.st_mtime_ns)

@@ -49,10 +49,11 @@ class KnowledgeUpdate(BaseModel):
 def update_by_model(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> KnowledgeUpdate | None:
-    """Asks the model what the knowledge base `now` should remember, and returns its answer. The question is
-    about `gaps`, the explanations of the discrepancies in `evaluation` (gains that differ from what was
-    expected). None if there are no gaps or the model gives no usable answer. `scene` is the context for the
-    prompt; `key` identifies the question in the run."""
+    """Asks the model what is to be learned from `gaps`, the explanations of the discrepancies in `evaluation`
+    (gains that differ from what was expected). Returns its answer: notes, conditions and descriptions for
+    techniques, notes on performance states, notes to remove, and new techniques. The knowledge base `now` is
+    not changed; `changes_of` converts the answer to changes. None if there are no gaps or the model gives no
+    usable answer. `scene` is the context for the prompt; `key` identifies the question in the run."""
     return scene.asker.ask(updater_question(scene, evaluation, gaps, now, key)) if gaps else None
 
 
@@ -132,10 +133,10 @@ def _added(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterat
 def updater_question(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> Question[KnowledgeUpdate]:
-    """Returns the question that asks the model what the knowledge base `now` should remember. It is about
-    `gaps`, the explanations of the discrepancies in `evaluation` (gains that differ from what was expected),
-    and quotes what the knowledge base already says on their techniques and performance states. `scene` is the
-    context for the prompt; `key` identifies the question in the run."""
+    """Returns the question that asks the model for notes, conditions, descriptions and new techniques for the
+    knowledge base `now`. It is about `gaps`, the explanations of the discrepancies in `evaluation` (gains
+    that differ from what was expected), and quotes what the knowledge base has on their techniques and
+    performance states. `scene` is the context for the prompt; `key` identifies the question in the run."""
     findings = [
         Piece(
             f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "

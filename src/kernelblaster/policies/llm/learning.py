@@ -48,9 +48,10 @@ class MixedLearning:
         return evaluate_by_model(scene, found.discrepancies, f"version {theta.version}")
 
     def explain(self, scene: Scene, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
-        """Returns a cause for each surprising difference between expected and measured gain in `evaluation`:
-        the model's, if it plays the gap analyst, else the one by the rules of the built-in expert policy.
-        `scene` is the context for the prompt, `now` the current knowledge base."""
+        """Returns an explanation (gap) for each surprising difference between expected and measured gain in
+        `evaluation`: a cause, a sentence for people, the metrics that changed, and a lesson to remember. The
+        model explains if it plays the gap analyst, else the rules of the built-in expert policy do. `scene`
+        is the context for the prompt, `now` the current knowledge base."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(evaluation, now)
         return explain_by_model(scene, evaluation, now, f"version {now.version}")

@@ -40,9 +40,11 @@ class Lowering:
 
 
 def lower(scene: Scene, lowering: Lowering, described: dict[str, str]) -> Rewritten:
-    """Asks the model to apply the technique of `lowering` to its candidate. The result's `source` is the new
-    source, or None if the model declined or gave no usable answer. `scene` is the context for the prompt;
-    `described` maps techniques that the model itself proposed in this run to their descriptions."""
+    """Asks the model to apply the technique of `lowering` to its candidate. Returns the new source with the
+    model's summary; if the technique is a recipe, also the names of those of its techniques that were left
+    out. The result's `source` is None if the model declined or gave no usable answer. `scene` is the context
+    for the prompt; `described` maps techniques that the model itself proposed in this run to their
+    descriptions."""
     work = _work(scene, lowering, lowering.key, lowering.parent)
     return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
 

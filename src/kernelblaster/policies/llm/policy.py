@@ -93,14 +93,16 @@ class MixedPolicy:
 
     @property
     def scene(self) -> Scene:
-        """The context of the current task for prompts. `begin` or `initial` must have been called before;
-        otherwise AssertionError is raised."""
+        """The context for prompts about the current task: the task, the GPU, the search's history and
+        knowledge base, and the object by which the model is asked. `begin` or `initial` must have been called
+        before; otherwise AssertionError is raised."""
         assert self._scene is not None, "begin() or initial() comes first"
         return self._scene
 
     def begin(self, task: Task) -> Scene:
-        """Sets the task that later questions to the model are about, and returns the context for its prompts.
-        Questions and answers are recorded in the log of the search. The method `initial` calls `begin`
+        """Sets the task that later questions to the model are about. Returns the context for prompts about
+        it: the task, the GPU, the search's history and knowledge base, and the object by which the model is
+        asked. Questions and answers are recorded in the log of the search. The method `initial` calls `begin`
         itself; only a strategy that never calls `initial` must do so."""
         asker = Asker(self._model, self._session.log.once, task.name, self._session.steering)
         self._scene = Scene(task, self._session, asker, self._detail)

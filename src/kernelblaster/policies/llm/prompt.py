@@ -66,9 +66,9 @@ class Room:
 
 
 def less_room(room: Room | int, tokens: int) -> Room | int:
-    """Returns the limits that are left for the rest of a prompt, of which another part takes `tokens`. `room`
-    has the limits of the whole prompt, and each is lowered by `tokens`; an int is a single limit, and then so
-    is the result."""
+    """Returns the limits of a prompt, in tokens, before a text of `tokens` tokens is added to it, so that
+    both together keep to `room`: each limit in `room` lowered by `tokens`. An int is a single limit; the
+    result then is an int too."""
     if isinstance(room, int):
         return room - tokens
     return Room(room.comfortable - tokens, room.most - tokens)

@@ -95,8 +95,9 @@ class Proposed:
 
 
 def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
-    """Asks the model, with `scene` as the context for the prompt, and returns the techniques that it proposes
-    for the kernel of `inquiry`; none if it has no usable answer. A run asks once for each `Inquiry.key`:
+    """Asks the model, with `scene` as the context for the prompt, about the kernel of `inquiry`. Returns the
+    techniques that it proposes, with predicted speedups, and the names of known techniques that it calls
+    inapplicable there; none of either if it has no usable answer. A run asks once for each `Inquiry.key`:
     later calls return the recorded answer."""
     answer = scene.asker.ask(proposer_question(scene, inquiry))
     if answer is None:

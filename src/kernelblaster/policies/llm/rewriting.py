@@ -77,10 +77,11 @@ class RewritingTask:
 
 
 def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[str, Any]) -> Rewritten:
-    """Asks the model for changes to the source in `work` and applies them. If they cannot be applied, the
-    reason is shown to the model, which is asked once more. `scene` is the context for the prompt. The prompt
-    is the `template` filled with `sections` and the source. The result's `source` is None if the model
-    declined or gave nothing usable."""
+    """Asks the model for changes to the source in `work` and applies them. Returns the new source with the
+    model's summary, and the names of techniques that it left out. The result's `source` is None if the model
+    declined or gave nothing usable. If the changes cannot be applied, the reason is shown to the model, which
+    is asked once more. `scene` is the context for the prompt, which is the `template` filled with `sections`
+    and the source."""
     shown = view("candidate", work.source, work.kernels)
     refusal = ""
     for number in range(TRIES):
@@ -111,9 +112,9 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
 
 def mend(scene: Scene, work: RewritingTask, what: str, said: str) -> Rewritten:
     """Asks the model to correct a candidate that failed, whose source is in `work`, and applies its changes;
-    if they cannot be applied, it is asked once more. `scene` is the context for the prompt. `what` says what
-    the candidate should compute, `said` is the judge's feedback on it. The result's `source` is None if the
-    model declined or gave nothing usable."""
+    if they cannot be applied, it is asked once more. Returns the corrected source with the model's summary;
+    the result's `source` is None if the model declined or gave nothing usable. `scene` is the context for the
+    prompt. `what` says what the candidate should compute, `said` is the judge's feedback on it."""
     sections = {
         "reference": [Piece(reference(scene.task), REFERENCE)],
         "what": what,

@@ -26,9 +26,9 @@ PromptDetail = Literal["digest", "whole", "cycles"]
 
 @dataclass(frozen=True)
 class Scene:
-    """The context of all prompts about one task of one run: what they say on the GPU, times, history and
-    techniques, and the `asker` that asks the model. `session` is the run's search, from which this is taken.
-    `detail` is how much prompts show of profiles: a `digest`, the `whole` profile, or only `cycles`
+    """The context of all prompts about one task of one run: it gives the texts on the GPU, times, history and
+    techniques, and has the `asker`, which asks the model. `session` is the run's search, from which the texts
+    are made. `detail` is how much prompts show of profiles: a `digest`, the `whole` profile, or only `cycles`
     (durations). `summaries` are the model's descriptions of its changes, by the code (16 hexadecimal digits)
     of the candidate that each gave; they are added during the run."""
 
@@ -47,7 +47,7 @@ class Scene:
     @cached_property
     def change_contract(self) -> str:
         """The rules for candidates of the task in a shorter form, as the system message of questions that ask
-        to change an existing one."""
+        to change an existing candidate."""
         return change_contract(self.task)
 
     @cached_property
@@ -104,14 +104,14 @@ class Scene:
 
     def around(self, state: State) -> Neighbourhood:
         """Returns the part of the present knowledge base that is about the performance state `state` and
-        similar states."""
+        similar states: their techniques, notes and exemplars (sources of searches' best candidates)."""
         return Neighbourhood(self.session.memory.now(), state)
 
     def techniques(self, state: State, applied: tuple[str, ...], family: str | None) -> list[Retrieved]:
         """Returns the techniques that the knowledge base has for a kernel of a `family` (kind of computation;
-        None: unknown) in the performance state `state` and in similar ones. Their predictions assume that the
-        techniques `applied` came before. Techniques that are made for families which this task does not have
-        are left out."""
+        None: unknown) in the performance state `state` and in similar ones. Each has a prediction, which
+        assumes that the techniques `applied` came before, and the results of earlier attempts in these
+        states. Techniques that are made for families which this task does not have are left out."""
         known = self.around(state).techniques(self.architecture, applied, family)
         return [one for one in known if may_use(self.task, one.technique)]
 

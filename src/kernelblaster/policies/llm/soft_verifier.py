@@ -40,16 +40,18 @@ class Review:
 
 
 def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
-    """Returns a review of the candidate's code without a model: fixed rules look for forbidden libraries,
-    missing launches, unused arguments and special cases for the timed sizes. `scene` has the task."""
+    """Returns the verdict on the candidate's code (nothing found, flagged or rejected) with the findings,
+    without asking a model. Fixed rules look for forbidden libraries, missing launches, unused arguments and
+    special cases for the timed sizes. `scene` has the task."""
     return _review(structure(scene.task, candidate.source), None, "")
 
 
 def review_by_model(scene: Scene, candidate: Candidate) -> Review:
-    """Returns a review of the candidate for the task of `scene`, by the rules of structure.py and by the
-    model; the model can only add findings. It sees neither comments, strings nor profiles, so that text in
-    the candidate cannot influence it. A source that compilers might read in two ways is rejected without
-    asking the model."""
+    """Returns the verdict on the candidate's code (nothing found, flagged or rejected) with the findings.
+    They are found by the rules of structure.py and by the model, which can only add findings. `scene` has the
+    task and asks the model. The model sees neither comments, strings nor profiles, so that text in the
+    candidate cannot influence it. A source that compilers might read in two ways is rejected without asking
+    the model."""
     findings = structure(scene.task, candidate.source)
     if any(finding.kind == "unreadable" for finding in findings):
         return _review(findings, None, "")
@@ -58,9 +60,10 @@ def review_by_model(scene: Scene, candidate: Candidate) -> Review:
 
 
 def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureFinding]) -> Question[Opinion]:
-    """Returns the question that asks the model for objections to a candidate for the task of `scene`. `found`
-    are the objections that the rules of structure.py have found. Raises `UnreadableSource` for a source that
-    compilers might read in two ways."""
+    """Returns the question that asks the model for a verdict on a candidate for the task of `scene`, with the
+    lines of it that are objectionable and why. `found` are the objections that the rules of structure.py have
+    found; the prompt lists them. Raises `UnreadableSource` for a source that compilers might read in two
+    ways."""
     code = neutral(candidate.source)
     return Question(
         role="soft-verifier",

@@ -12,8 +12,8 @@ CALLED, OTHER = 70, 20  # importance of what a kernel calls, and of other functi
 
 @dataclass(frozen=True)
 class SourceView:
-    """A source as the pieces of a prompt, in their order, with the marks that declare it as data at begin and
-    end. A long prompt may leave out single pieces."""
+    """A source as the pieces of a prompt, in their order. The first and the last piece are marks, which tell
+    the model that the text between them is data. A long prompt may leave out single pieces."""
 
     pieces: list[Piece]
 
@@ -23,9 +23,10 @@ class SourceView:
 
 
 def view(title: str, source: str, kernels: Collection[str], *, needed: bool = True) -> SourceView:
-    """Returns a source for a prompt, with a `title`, in one piece for each function. `kernels` names the
-    kernels that the question is about. If `needed`, a long prompt never leaves out these kernels, the launch
-    function and text outside of functions; if not, it may leave out any part of the source."""
+    """Returns a source as pieces of a prompt, one for each function, between marks that declare it as data;
+    the opening mark has the `title`. `kernels` names the kernels that the question is about. If `needed`, a
+    long prompt never leaves out these kernels, the launch function and text outside of functions; if not, it
+    may leave out any part of the source."""
     clean = INVISIBLE.sub("", source)
     parts = parts_of(clean)
     called = used_by(parts, set(kernels))

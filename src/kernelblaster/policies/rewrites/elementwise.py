@@ -50,9 +50,10 @@ class Elementwise:
 
 
 def elementwise(source: OwnSource, kernel: Function) -> Elementwise | None:
-    """Returns the parts of `kernel`, a kernel of `source`, if it is elementwise: one thread for each index
-    below a bound, and no cooperation between threads. None if it is not, or if it uses one of the names that
-    rewrites introduce (ADDED)."""
+    """Returns what `kernel`, a kernel of `source`, consists of if it is elementwise: the index of the thread,
+    the bound, and the statements for one element. Elementwise means one thread for each index below a bound,
+    and no cooperation between threads. None if it is not, or if it uses one of the names that rewrites
+    introduce (ADDED)."""
     statements = [node for node in kernel.body.named_children if node.type != "comment"]
     if len(statements) < 2 or statements[1].type != "if_statement":
         return None
@@ -99,9 +100,9 @@ def _lines(source: OwnSource, nodes: list[Node]) -> str:
 
 
 def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] | None:
-    """Returns edits of `source` that divide the number of blocks by `times`, rounded up, at every launch of
-    `kernel`. None if the kernel is never launched, or if the grid or block of a launch has more than one
-    dimension."""
+    """Returns edits (begin byte, end byte, new text) of `source` that divide the number of blocks by `times`,
+    rounded up, at every launch of `kernel`. None if the kernel is never launched, or if the grid or block of
+    a launch has more than one dimension."""
     edits = []
     for launch in source.tree.launches_of(kernel.name):
         grid, block = dimensions(launch, launch.grid), dimensions(launch, launch.block)

@@ -23,9 +23,9 @@ WHOLE = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Constant:
-    """A whole number in the source, of this `value`. `node` is the syntax node of the literal, `name` the
-    name that the source gives the number, None if it is only written out. `shared`: it is defined outside of
-    functions, so kernels may use the name too."""
+    """A whole number in a CUDA source. `value` is the number, and `node` the syntax node of its literal.
+    `name` is the name that the source gives it, None if it is only written out. `shared`: the name is defined
+    outside of functions, so kernels may use it too."""
 
     value: int
     node: Node
@@ -58,9 +58,9 @@ def block_of(source: CudaSource, launch: LaunchSyntax) -> list[Constant] | None:
 
 
 def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
-    """Yields edits that put new numbers in place of whole-number literals (decimal digits alone, such as
-    `256`) below the syntax node `root`. `changes` maps each old number to the new one; numbers that are no
-    key of it stay."""
+    """Yields edits (begin byte, end byte, new text) of the source that put new numbers in place of
+    whole-number literals (decimal digits alone, such as `256`) below the syntax node `root`. `changes` maps
+    each old number to the new one; numbers that are no key of it stay."""
     for node in walk(root, "number_literal"):
         if WHOLE.fullmatch(text(node)) and int(text(node)) in changes:
             yield node.start_byte, node.end_byte, str(changes[int(text(node))])
