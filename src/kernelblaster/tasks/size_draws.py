@@ -74,8 +74,8 @@ class SizeDraws:
     that are timed) or, with `small`, the task's small one for the emulator, which must exist. All tensors of
     a draw together take at most 1.3 times as many bytes as those of the base, plus 4 MiB (with `small`: twice
     as many), and at most `most_bytes` if that is given. `limit_s` is the processor time in seconds for trying
-    sizes; `cut_short` is true where that ended the pool. `rng` makes draws repeatable, for tests; None: they
-    are unpredictable.
+    sizes. If this limit ends the search, the pool has fewer draws, and the attribute `cut_short` is then
+    True. `rng` makes draws repeatable, for tests; None: they are unpredictable.
 
     With `small`, there are also "stretched" draws: one size is above its value in the primary workload, and
     all others are 1 to 3. Sizes with a value above `most_stretched` in the primary workload are never
