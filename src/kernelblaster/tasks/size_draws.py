@@ -221,9 +221,9 @@ class SizeDraws:
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """Returns the most bytes that `tensor` takes in any workload that verification may use. These are the
-        drawn ones and all of the task's own; if the draws are around the small workload, the drawn ones and
-        that one."""
+        """Returns the most bytes that `tensor` takes in any workload that verification may use: the drawn
+        ones and all of the task's own or, if the draws are around the task's small workload, the drawn ones
+        and the small one."""
         own = [self.base] if self._small else list(self._task.workloads)
         return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
 
