@@ -76,9 +76,9 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
     error compares with that of rounding to the nearest TF32 number. The baseline's error on values like the
     task file's own is compared with the errors of float64 runs in which operands are rounded.
 
-    The result says that no operands are rounded for a user's kernel, for a task without
-    float32 products, and where there is no float64 reference. If GPU memory does not suffice for these runs,
-    `products` follows from PyTorch's rules (`expected_rounding`), and `ratio` is 1.
+    The result says that no operands are rounded for a user's kernel, for a task without float32 products, and
+    where there is no float64 reference. If GPU memory does not suffice for these runs, `products` follows
+    from PyTorch's rules (`expected_rounding`), and `ratio` is 1.
     """
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
