@@ -66,7 +66,8 @@ def temporary(kind: str = "") -> Scratch:
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
     """A context in which this process keeps results of `kind` in a new temporary folder instead of the cache.
-    Results that were made before are not found in it. The folder is deleted at the end."""
+    Results that were made before are not found there, so they are made again: a candidate whose verdict is to
+    be confirmed is really compiled. The folder is deleted at the end."""
     with temporary(kind) as path:
         _elsewhere[kind] = path
         try:

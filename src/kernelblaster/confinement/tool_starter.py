@@ -83,9 +83,10 @@ def begin_starting(programs: Sequence[Path]) -> None:
 
 def start_tool(command: Sequence[str], folder: Path, output: int) -> "StartedTool | subprocess.Popen[bytes]":
     """Starts ncu or compute-sanitizer on a player, an executable of KernelBlaster that replays a candidate's
-    launches. `command` is the whole command line: the tool, its options, the player and its arguments.
-    `folder` is for temporary files, `output` a file descriptor for what is printed. Raises DeviceLost if the
-    tool cannot be started."""
+    launches. Returns the tool's process: a `StartedTool` if this process is confined, since the starter
+    process starts the tool then; otherwise a `subprocess.Popen`. `command` is the whole command line: the
+    tool, its options, the player and its arguments. `folder` is for temporary files, `output` a file
+    descriptor for what is printed. Raises DeviceLost if the tool cannot be started."""
     if not settings().confined:
         return _start(command, folder, output)
     if _started.line is None:

@@ -10,10 +10,10 @@ REPEATS = 5
 
 
 def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
-    """A profile from timing alone, for use where Nsight Compute cannot be used. One call of `job` is made
-    five times (REPEATS). For each of its kernels, copies and fills, in launch order, the profile has the
-    median duration in us and the dynamic shared memory in bytes. `device` is the name of the device to
-    record. Closes `runner`, in which the candidate is loaded."""
+    """Returns a profile from timing alone, for use where Nsight Compute cannot be used. The call that `job`
+    describes is made five times (REPEATS), after one to warm up. For each of its kernels, copies and fills,
+    in launch order, the profile has the median duration in us and the dynamic shared memory in bytes.
+    `device` is the name of the device to record. Closes `runner`, in which the candidate is loaded."""
     try:
         runner.call(job.arguments, scratch_poison=-1, accounting=False)
         calls = [runner.call(job.arguments, scratch_poison=-1, accounting=True).work for _ in range(REPEATS)]

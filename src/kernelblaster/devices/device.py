@@ -209,7 +209,8 @@ class Runner(Protocol):
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Times one call with these `arguments`; it begins with a cold L2 cache."""
+        """Makes one call with these `arguments`, which begins with a cold L2 cache. Returns its times in us
+        by CUDA events and by wall clocks, and what the call did."""
         ...
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
@@ -268,9 +269,9 @@ class Device(Protocol):
         ...
 
     def start(self, binary: Path) -> Runner:
-        """Load the compiled candidate at `binary` (a shared object with its PTX and cubin beside it) in new
-        processes that share the present arena (the memory that candidates work on). Raises CandidateDied or
-        CandidateHung."""
+        """Loads the compiled candidate at `binary` (a shared object with its PTX and cubin beside it) in new
+        processes that share the present arena (the memory that candidates work on). Returns a `Runner`,
+        through which calls of the candidate are made. Raises CandidateDied or CandidateHung."""
         ...
 
     def settle(self) -> None:

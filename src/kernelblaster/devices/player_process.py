@@ -165,9 +165,9 @@ def start_player(
     executable: Path, options: Sequence[str], environment: dict[str, str], *, computes: bool = False
 ) -> PlayerProcess:
     """Starts `executable`, a player (a process that replays recorded launches), with these command-line
-    options and only the variables of `environment`; the player takes commands on its standard input, a
-    socket. Does not wait until it is ready. `computes`: it works on the CPU, as the emulator does, so that
-    its time limits count processor time."""
+    options and only the variables of `environment`. Returns the object through which the player is sent
+    commands, by a socket that is its standard input. Does not wait until the player is ready. `computes`: the
+    player works on the CPU, as the emulator does, so that its time limits count processor time."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],

@@ -155,10 +155,12 @@ class Recorder:
         limit_s: float,
     ) -> SteppedCall:
         """Executes one call of the candidate's host code instruction by instruction, in two processes that
-        are loaded at different addresses (native/stepping.h). One process makes `call`, the other `moved`:
-        the same call with all tensors `away` bytes further on. What the two launch must be the same. `seed`
-        (64 bits) draws where the stack and the heap begin in their pages. If it takes more than `limit_s`
-        seconds, the result has a finding that says so. Raises NoDevice and DeviceLost as `record` does."""
+        are loaded at different addresses (native/stepping.h). Returns what was seen: which use of an address
+        is not allowed, if any was found, and how many instructions were executed. One process makes `call`,
+        the other `moved`: the same call with all tensors `away` bytes further on. What the two launch must be
+        the same. `seed` (64 bits) draws where the stack and the heap begin in their pages. If the call takes
+        more than `limit_s` seconds, the result has a finding that says so. Raises NoDevice and DeviceLost as
+        `record` does."""
         done = self._stepped(candidate, (call, moved), f" step {away} {seed} 0", limit_s)
         if done.finding != ELSEWHERE_OTHERWISE:
             return done

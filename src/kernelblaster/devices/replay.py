@@ -295,7 +295,9 @@ class ReplayRunner:
 
     def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:
         """Runs one call with these `arguments` to warm up, and then the same call inside a profiler's range
-        (cudaProfilerStart to cudaProfilerStop); both together may take `limit_s` seconds."""
+        (cudaProfilerStart to cudaProfilerStop), so that a profiler that the player was started under records
+        this call alone. Both together may take `limit_s` seconds. Returns the report of the second call: what
+        it launched, and its errors."""
         return self.report(self.recorded(arguments), self.ask(f"profile {self.mapped(arguments)}", limit_s))
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:

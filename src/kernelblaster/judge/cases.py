@@ -140,9 +140,12 @@ class CasePlanner:
 
     @cached_property
     def domain(self) -> Domain:
-        """Which kinds of values the inputs accept. At the first use, the reference is run to find out, at the
-        task's small workload. If the task has none, or its module has other scalar inputs there, it is run at
-        the smallest workload that plans may contain. Remembered after that."""
+        """What may be varied in the inputs of the task while the outputs stay finite: which kinds of values
+        each input tensor accepts, which other scalar arguments are possible, and whether integer parameters
+        may be shuffled. At the first use, the reference is run to find out, at the task's small workload. If
+        the task has none, or its module has other scalar inputs there, the reference is run at the smallest
+        workload that plans may contain. (For a CUDA source nothing is run, because the source declares its
+        domain.) The result is remembered after that."""
         base = self.sizes.base
         small = self._task.small
         if small is not None and self._baseline.at(small).scalars == self._baseline.at(base).scalars:
@@ -154,8 +157,8 @@ class CasePlanner:
 
     @property
     def cut_short(self) -> list[str]:
-        """Sentences on what could not be tried on the reference in time and is therefore left out of the
-        plans; usually empty."""
+        """Warnings, as sentences: which of two things (sizes, kinds of values) could not all be tried on the
+        reference within the time limit, so that plans lack those that were not tried. Usually empty."""
         parts = (("sizes", self.sizes.cut_short), ("kinds of values", self.domain.cut_short))
         return [CUT_SHORT.format(what=what) for what, cut in parts if cut]
 

@@ -58,7 +58,7 @@ class Clock(Protocol):
     def time(self, verified: VerifiedCandidate) -> Timed:
         """Times a candidate against its baseline (PyTorch, or the user's kernel) at the primary workload, the
         sizes that are timed. `verified` has the candidate, which has just passed verification and is still
-        loaded."""
+        loaded. Returns a `Timed`, which holds the timing, or the outcome if the candidate failed."""
         ...
 
     def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
@@ -80,7 +80,8 @@ class Clock(Protocol):
         ...
 
     def forget(self) -> None:
-        """Drops what the clock remembers about tasks from one call to the next, such as baseline times."""
+        """Drops what the clock remembers about tasks from one call to the next, such as baseline times. The
+        judge calls it when it is closed."""
         ...
 
 
@@ -149,10 +150,10 @@ class ModelledClock:
 
     def time(self, verified: VerifiedCandidate) -> Timed:
         """Models the time of the candidate in `verified` at the primary workload, and compares it with the
-        baseline's. If the candidate seems faster, its time is modelled once more from other blocks, drawn in
-        secret; 32 times if its kernels read clocks. If one of these times is more than 1.2 times the first
-        one, the longest counts instead of the first. If the candidate fails or cannot be emulated, the result
-        has an outcome instead of a timing."""
+        baseline's. Returns a `Timed`, which holds the timing, or the outcome if the candidate fails or cannot
+        be emulated; and the modelled profile, if there is one. If the candidate seems faster, its time is
+        modelled once more from other blocks, drawn in secret; 32 times if its kernels read clocks. If one of
+        these times is more than 1.2 times the first one, the longest counts instead of the first."""
         timer, floor = self._timer(verified.prepared), verified.prepared.floor
         try:
             profile = timer.profiles([verified.binary])[0]

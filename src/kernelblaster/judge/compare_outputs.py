@@ -47,8 +47,9 @@ class OutputComparer:
 
     `mixed` is for inputs whose rows have different kinds of values. In the second run, equal input values may
     be rounded equally, so that they stay equal. With `mixed`, a third run rounds each value by itself, and
-    the larger of the two effects counts. An output of which some element moves far in the third run (SMOOTH)
-    keeps the effect of the second one.
+    the larger of the two effects counts. The third run does not count for an output of which some element
+    moves in it by 1/1024 (SMOOTH) of the output's root mean square or more: such an element depends on a
+    choice between values that were equal before.
 
     Two lists are attributes: the method `judge` adds an entry to `results` for each output of a case; `notes`
     are sentences on what could not be compared and why.

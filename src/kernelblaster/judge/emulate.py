@@ -1,5 +1,5 @@
-"""What the judge does differently on the emulator, which executes every instruction: it uses small workloads
-only, and reports exact counts."""
+"""What the judge does differently on the emulator, which executes every instruction: it verifies candidates
+at small workloads only, and reports exact counts of the instructions and memory accesses of a call."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -66,9 +66,10 @@ class DeviceJudge:
         self._estimator = Estimator(device.spec, lambda: device.facts)
 
     def evaluate(self, task: Task, candidate: Candidate, draw: SecretDraw | None = None) -> Evaluation:
-        """Compile, verify and time one candidate. A bad candidate is an outcome, not an exception. `draw`
-        repeats the random choices (seeds) of an earlier evaluation; None draws new ones. Raises BadTask if
-        the task is unfit, DeviceLost if the device fails."""
+        """Compiles, verifies and times one candidate for `task`. Returns its evaluation: the verdict, with
+        what each stage found. A bad candidate is an outcome in it, not an exception. `draw` repeats the
+        random choices (seeds) of an earlier evaluation; None draws new ones. Raises BadTask if the task is
+        unfit, DeviceLost if the device fails."""
         self.options.progress("compiling")
         start = time.perf_counter()
         return self.finish(task, candidate, self.compile(task, candidate), start, draw)
@@ -189,10 +190,11 @@ class DeviceJudge:
         started: float | None = None,
         draw: SecretDraw | None = None,
     ) -> Evaluation:
-        """Judges a `candidate` for `task` that was given to `compile` before; `binary` is what `compile`
-        returned. The candidate is verified and timed; if compilation failed, that failure is its outcome.
-        `started` (a value of time.perf_counter()) is when the evaluation's `seconds` begin to count; None:
-        now. `draw` repeats the random choices of an earlier evaluation; None draws new ones."""
+        """Verifies and times a `candidate` for `task` that was given to `compile` before; `binary` is what
+        `compile` returned. Returns its evaluation: the verdict, with what each stage found. If compilation
+        failed, that failure is the verdict. `started` (a value of time.perf_counter()) is when the
+        evaluation's `seconds` begin to count; None: now. `draw` repeats the random choices of an earlier
+        evaluation; None draws new ones."""
         started = time.perf_counter() if started is None else started
         draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):

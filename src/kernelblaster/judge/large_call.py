@@ -253,9 +253,10 @@ class LargeCall:
                 raise Stop(Incorrect(reason="unwritten output", evidence=evidence))
 
     def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
-        """Returns the part of the workload (a box) that contains the output elements at `places` and elements
-        near them. Each of `places` is one element: its index along every independent size (one along which
-        outputs do not depend on each other), by the size's name, like {"batch": 7}."""
+        """Returns the part of the workload (a box) that contains the output elements at `places` and their
+        neighbours: along each independent size (one along which outputs do not depend on each other) a window
+        of neighbouring indices at each place, as wide as in `drawn_box`. Each of `places` is one element: its
+        index along every independent size, by the size's name, like {"batch": 7}."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def written_rows(self, box: Box) -> torch.Tensor:
@@ -279,11 +280,11 @@ class LargeCall:
         `all_written`, every element is compared; without it, as after a run of only some blocks, those that
         the candidate wrote. Returns how many output elements were compared. Raises Stop if they are wrong.
 
-        Where errors exceed the bound in an output of few elements, that may be chance: a Doubt is then
-        appended to the attribute `doubts` instead. To decide the doubts of an earlier call, give them as
-        `settling`; the slabs of this call must have the same kinds of values, in the same order. Their errors
-        are added to those of the earlier call, and `doubts` becomes the list of those that are still
-        undecided.
+        Errors above the bound in an output of few elements may be due to chance: a Doubt is then appended to
+        the attribute `doubts` instead. `settling` are the doubts of an earlier call, which this call is to
+        decide. Its slabs must have the kinds of values of these doubts, in the same order (again from the
+        first one if there are more slabs). The errors of each slab are added to the doubt with its kind of
+        values. Afterwards, `doubts` lists the doubts in `settling` that are still undecided.
         """
         slabs = list(self._slabs)
         if part is not None:

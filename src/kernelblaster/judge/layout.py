@@ -116,11 +116,12 @@ def lay_out(
     first: int = 0,
     like: Layout | None = None,
 ) -> Layout:
-    """Chooses, by `rng`, where the tensors of a workload lie, in the signature's order. The first tensor gets
-    slot number `first` of the arena, the next one the slot after it, and so on. A tensor lies at the begin or
-    at the end of its slot, and each slot is mapped at an address that `rng` draws. With `like`, a layout of
-    the same workload in the same slots, tensors lie at the same places of their slots as there: their
-    addresses differ by whole pages. Nothing is written."""
+    """Returns a new layout for `workload`: where each of its tensors lies in the arena, and at which address.
+    The first tensor in the signature's order gets slot number `first` of the arena, the next one the slot
+    after it, and so on. `rng` draws whether a tensor lies at the begin or at the end of its slot, and the
+    address at which each slot is mapped. With `like`, a layout of the same workload in the same slots,
+    tensors lie at the same places of their slots as there: their addresses differ by whole pages. Nothing is
+    written to the arena."""
     tensors = signature.tensors
     slots = arena.slots[first : first + len(tensors)]
     addresses = window.draw_mappings([slot.bytes for slot in slots], rng)

@@ -72,10 +72,14 @@ def expected_rounding(task: Task) -> RoundedProducts:
 
 
 def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
-    """Measures which products the baseline rounds to TF32 at the timed sizes. The baseline's error on values
-    like the task file's own is compared with the errors of float64 runs in which operands are rounded. The
-    result is "none" for a user's kernel, and where there is no float64 reference. If memory does not suffice
-    for these runs, returns what PyTorch's rules say (`expected_rounding`)."""
+    """Returns which float32 operands of products the baseline rounds to TF32 at the timed sizes, and how its
+    error compares with that of rounding to the nearest TF32 number. The baseline's error on values like the
+    task file's own is compared with the errors of float64 runs in which operands are rounded.
+
+    The result says that no operands are rounded for a user's kernel, for a task without float32 products, and
+    where there is no float64 reference. If GPU memory does not suffice for these runs, `products` follows
+    from PyTorch's rules (`expected_rounding`), and `ratio` is 1.
+    """
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
     try:
@@ -87,12 +91,15 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
 
 
 def decide(own: float, convolutions: float, products: float) -> OperandRounding:
-    """Decides from three RMS errors which operands the baseline rounds to TF32. `own` is the baseline's
-    error; `convolutions` is the error of a float64 run in which the operands of convolutions are rounded,
-    `products` that of one in which the operands of all products are. The answer is "convolutions" if `own` is
-    at least half of the error `convolutions` (REACHED). It is "products" instead if `own` is at least half of
-    the error `products`, and that error is more than 1.5 times as large as `convolutions` (APART). Otherwise
-    it is "none"."""
+    """Returns which operands the baseline rounds to TF32, as it follows from three RMS errors. `own` is the
+    baseline's error; `convolutions` is the error of a float64 run in which the operands of convolutions are
+    rounded, `products` that of a run in which the operands of all products are.
+
+    The result's `products` is "convolutions" if `own` is at least half of the error `convolutions` (REACHED).
+    It is "products" instead if `own` is at least half of the error `products`, and that error is more than
+    1.5 times as large as `convolutions` (APART). Otherwise it is "none". The result's `ratio` is `own`
+    divided by the error of the run that was chosen, at least 1 and at most 4 (MOST); 1 for "none".
+    """
     found: RoundedProducts = "none"
     if convolutions and own >= REACHED * convolutions:
         found = "convolutions"

@@ -226,10 +226,10 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """Returns how far two outputs may be from each other, by error measure: `allowed`, the bound on one's
-    error, plus `own`, the other's error (None: 0), times a factor. The factor is 1.25, because these numbers
-    were found on other input values; with `few`, for outputs of few elements, it is 2, because their errors
-    vary more."""
+    """Returns how far two outputs may be from each other, by error measure: the sum of `allowed`, the bound
+    on one's error, and `own`, the other's error (None: 0), multiplied by a factor. The factor is 1.25,
+    because these numbers were found on other input values; with `few`, for outputs of few elements, it is 2,
+    because their errors vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 

@@ -50,12 +50,16 @@ class SizeRuns:
         self.compared = 0
 
     def thoroughly(self, workload: Workload, rng: random.Random) -> CallCoverage | None:
-        """Makes a call at the sizes of `workload` and a second one, and compares the outputs of both with the
-        reference. The second call has other values and scalars, drawn by `rng`, and lies at other addresses;
-        global variables still hold what the first call left there. It is left out if it would take the
-        emulator too long. Returns how much the first call did; None if even that is too much work. If this is
-        too little (see `uncovered`), or none of the blocks that were run wrote anything, nothing is compared.
-        Raises Stop if results are wrong."""
+        """Makes a call at the sizes of `workload` and compares its outputs with the reference; then a second
+        call in the same way. The second call has other values and scalars, drawn by `rng`, and lies at other
+        addresses; global variables still hold what the first call left there. It is left out if it would take
+        the emulator too long.
+
+        Returns how much of the first call was run and written; None if the call takes more work than the
+        emulator is allowed to do. If the blocks that were run wrote too little (`uncovered`), the first call
+        is made again with all blocks. If that is too much work, or if no block that was run wrote anything,
+        nothing is compared. Raises Stop if results are wrong.
+        """
         first, box, draws, written = self._first(workload, rng)
         if written is None:
             return None
@@ -202,8 +206,9 @@ class SizeRuns:
 
 
 def uncovered(seen: CallCoverage) -> str | None:
-    """Returns why the blocks that were run (`seen` says what they did) do not stand for all of them, in
-    words: they wrote too small a part of an output. None if they do stand for all."""
+    """Decides whether a call of which only some blocks were run proves enough: these blocks must have written
+    at least 97 % (COVERED) of their share of every output. `seen` says how much was run and written. Returns
+    None if they did, or if all blocks were run; otherwise the reason in words, with both fractions."""
     if seen.share >= 1 or seen.covered >= COVERED * seen.share:
         return None
     return (

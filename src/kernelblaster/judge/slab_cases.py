@@ -30,11 +30,12 @@ def slab_cases(
 ) -> list[tuple[Box, Case]]:
     """Cuts `box` (the part of a workload of `task` that is compared) into slabs, each with a kind of values
     of its own. Returns pairs of a slab and the verification case that says which values it holds; `rng` draws
-    the kinds. A kind is used only if an input that is cut with the box accepts it, as `domain` says; inputs
-    that do not accept it keep the task file's own values. `operations` is how many arithmetic operations the
-    reference needs for the whole workload; a box that would take more than 4 billion of them
-    (SLAB_OPERATIONS) is made smaller first. With `again`, the cases are for a candidate's second call: they
-    have other scalars than the first call's, and other values in the inputs that all slabs share."""
+    the kinds. A kind is used only if an input that extends along the size at which the box is cut accepts it,
+    as `domain` says; inputs that do not accept it keep the task file's own values. `operations` is how many
+    arithmetic operations the reference needs for the whole workload; a box that would take more than 4
+    billion of them (SLAB_OPERATIONS) is made smaller first. With `again`, the cases are for a candidate's
+    second call: they have other scalars than the first call's, and other values in the inputs that all slabs
+    share."""
     box = _bearable(task, box, operations)
     kinds = list(_kinds(task, box, domain, rng))
     parameters = sum(box.part.bytes(tensor) for tensor in task.signature.parameters)
@@ -48,9 +49,12 @@ def slab_cases(
 
 
 def cases_in_turns(task: Task, box: Box, operations: int, cases: Sequence[Case]) -> list[tuple[Box, Case]]:
-    """Cuts `box` (a part of a workload of `task`) into slabs, as `slab_cases` does, which get these `cases`
-    in turns. Returns pairs of a slab and its case. `operations` is how many arithmetic operations the
-    reference needs for the whole workload."""
+    """Cuts `box` (a part of a workload of `task`) into slabs and gives them the verification `cases` in
+    turns: after the last case, the first one follows. So certain kinds of values are tried again. Returns
+    pairs of a slab and its case, a copy with the slab's sizes as workload. If there are more cases than
+    slabs, the last cases are left out. `operations` is how many arithmetic operations the reference needs for
+    the whole workload; a box that would take more than 4 billion of them (SLAB_OPERATIONS) is made smaller
+    first."""
     box = _bearable(task, box, operations)
     slabs = box.slabs(_most_slabs(task, box))
     return [

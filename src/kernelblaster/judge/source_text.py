@@ -95,10 +95,10 @@ def read_source(source: str) -> SourceText:
 
 
 class Syntax:
-    """What the syntax tree below `root` says. `errors` are the nodes that could not be parsed, `functions`
-    the function definitions. `defined` are the names of functions with a body and variables with a value,
-    `introduced` all names that some declaration or macro of the file gives. Collected in one walk, since
-    queries take long on deep trees."""
+    """What screening needs of a CUDA source's syntax tree, collected from the node `root` and below. `errors`
+    are the nodes that could not be parsed, `functions` the function definitions. `defined` are the names of
+    functions with a body and variables with a value, `introduced` all names that some declaration or macro of
+    the file gives. All are collected in one walk, since queries take long on deep trees."""
 
     def __init__(self, root: Node) -> None:
         self.errors: list[Node] = []

@@ -32,7 +32,7 @@ class Truth:
     """Fills tensors with the values of verification cases of one task, and computes the float64 reference on
     these values. `baseline` is what candidates are compared with; it supplies values for inputs and
     parameters. To save memory, the reference may overwrite `arena`, the memory that candidates work on. `rng`
-    draws how inputs are changed: in `rounded` by how much, in `patch` which elements."""
+    makes two random choices: by how much `rounded` changes each value, and which elements `patch` changes."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task
@@ -83,8 +83,9 @@ class Truth:
         instead: Distribution | None = None,
     ) -> None:
         """Writes the values of a verification case, determined by `seed`, to these input and parameter
-        tensors. `instead` is a kind of values to use in place of those that the case names (None: those).
-        Inputs that keep the task file's own values in this case keep them also with `instead`."""
+        tensors. `instead` is a kind of values for all inputs in place of the kinds that the case names; None:
+        the kinds that the case names. Inputs that keep the task file's own values in this case keep them also
+        with `instead`."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -128,21 +129,23 @@ class Truth:
         return outputs, seen, chosen.of(outputs or [])
 
     def rounded(self, case: Case, seed: int, *, ties: bool = True) -> list[torch.Tensor] | None:
-        """Returns the float64 reference outputs of the verification case `case` after every input value
-        (determined by `seed`) was changed by up to one rounding of its type. The difference from the result
-        of `outputs`, which uses the unchanged values, shows how much roundings of the inputs change the
-        result. None if there is no float64 reference.
+        """Returns the float64 reference outputs of the verification case `case` after every floating-point
+        value of inputs and parameters (determined by `seed`) was changed by up to one rounding of its type.
+        The difference from the result of `outputs`, which uses the unchanged values, shows how much roundings
+        of the inputs change the result. None if there is no float64 reference.
 
-        Equal values are changed equally, so that they stay equal, in two cases: (1) with `ties`, in the kinds
-        of values by which it is tested how equal elements are told apart (TIED); (2) if some output is not
-        floating-point. Otherwise each value is changed by itself.
+        Usually each value is changed by itself. Equal values are changed equally, so that they stay equal, if
+        some output is not floating-point. With `ties`, this is also done for the kinds of values that test
+        how equal elements are told apart (TIED). With the kind "landmarks", special numbers such as 0 and 1
+        are not changed.
         """
         return self._wide(case, seed, shake="tied" if ties else "apart")
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
         """Returns the float64 reference outputs of the verification case `case` (values determined by
         `seed`), computed with operands rounded to TF32. `products` says which operands: those of
-        "convolutions", or of all "products". None if it is "none", or if there is no float64 reference."""
+        "convolutions", or of all "products". Returns None if `products` is "none", or if there is no float64
+        reference."""
         return None if products == "none" else self._wide(case, seed, seen=RoundedOperands(products))
 
     def demands(

@@ -75,7 +75,8 @@ class CandidateUnderTest:
         self._progress = progress
 
     def verify(self) -> Checked:
-        """Loads and verifies the candidate. The outcome of the result is Unsupported if the emulator lacks an
+        """Loads and verifies the candidate. The result holds a `Verification` if the candidate passed, else
+        the outcome that says what is wrong; the outcome is Unsupported if the emulator lacks an
         instruction."""
         try:
             with self._loaded() as runner:
@@ -86,9 +87,11 @@ class CandidateUnderTest:
             return Checked(Unsupported(reason=str(error)))
 
     def verify_and_time(self) -> Judged:
-        """Loads, verifies and times the candidate. The outcome follows from its speedup (Accepted,
-        Inconclusive, Slower), or is the first failure; it is Unsupported if the emulator lacks an
-        instruction."""
+        """Loads, verifies and times the candidate. Returns a `Judged`: the outcome, with what verification,
+        timing and profiling found as far as they were reached. The outcome follows from the speedup
+        (Accepted, Inconclusive, Slower), or is the first failure; it is Unsupported if the emulator lacks an
+        instruction. Before a candidate is Accepted, its host code is checked for a use of addresses
+        (`check_host_code`)."""
         try:
             with self._loaded() as runner:
                 if not isinstance(runner, Runner):

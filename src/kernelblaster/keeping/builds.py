@@ -14,10 +14,11 @@ ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 
 def build(message: Data, tell: Callable[[str], None]) -> Data:
-    """Builds one native part of KernelBlaster, unless the cache has it. `message["what"]` names it.
-    "recorder" records a candidate's launches. "launcher" replays them on a GPU of `message["architecture"]`,
-    like "sm_90". "machine" is the PTX emulator, and "emulated" replays launches on it. `tell` is called with
-    progress as text. Returns {}. Raises KernelBlasterError for any other name, or if the build fails."""
+    """Builds one native part of KernelBlaster, unless the cache has it. `message["what"]` names the part:
+    "recorder" (the executable that records a candidate's launches), "launcher" (the one that replays them on
+    a GPU of `message["architecture"]`, like "sm_90"), "machine" (the PTX emulator's library) or "emulated"
+    (the executable that replays launches on the emulator). `tell` is called with progress as text. Returns
+    {}. Raises KernelBlasterError for any other name, or if the build fails."""
     parts = {"recorder": recorder_executable, "emulated": emulating_player, "machine": machine_library}
     what, architecture = message.get("what"), str(message.get("architecture"))
     with telling(tell):

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class NamedThings:
-    """The model servers, knowledge bases and files that confined processes may use through the keeper. `keys`
-    are API keys by the name of their environment variable. `addresses` maps the URL of a knowledge base
-    without its password to the same URL with it. `variables` are the other environment variables, by name,
-    that the command hid from the code of task files."""
+    """The model servers, knowledge bases and files that confined processes may use through the keeper: those
+    that the method `claim` was told of, because the user named them. `keys` are API keys by the name of their
+    environment variable. `addresses` maps the URL of a knowledge base without its password to the same URL
+    with it. `variables` are the other environment variables, by name, that the command hid from the code of
+    task files."""
 
     def __init__(
         self,
@@ -36,8 +37,9 @@ class NamedThings:
         self._lock = threading.Lock()
 
     def seal(self) -> Data:
-        """Ends the time in which things can be claimed: every later claim of a server, knowledge base or file
-        has no effect. Called before the code of task files runs. Returns {}."""
+        """Makes every later call of `claim` have no effect, so that no server, knowledge base or file is
+        added any more to those that confined processes may use. From then on, `environment` returns no
+        variables. Called before the code of task files runs. Returns {}."""
         with self._lock:
             self._sealed = True
         return {}
@@ -61,8 +63,8 @@ class NamedThings:
 
     def call(self, message: Data) -> Data:
         """Sends the request in the message to a model server, with the API key added here, and returns the
-        server's reply as JSON data. A failure, such as a server that was not claimed, is returned as data
-        too."""
+        server's reply as JSON data. A failure is returned as data too, such as a request to a server that the
+        user did not name (`claim`)."""
         from kernelblaster.models.kept_keys import KeptKeys
 
         with self._lock:
@@ -75,9 +77,9 @@ class NamedThings:
 
     def knowledge(self, message: Data) -> Data:
         """Passes the request in the message to the knowledge base at the path or URL `message["at"]` and
-        returns its reply. `message["to"]`, if present, is a file that the request writes. Raises
-        KernelBlasterError if the knowledge base or that file was not claimed before, or if the request
-        fails."""
+        returns the reply, as JSON data. `message["to"]`, if present, is a file that the request writes.
+        Raises KernelBlasterError if the user did not name the knowledge base or that file (`claim`), or if
+        the request fails."""
         from kernelblaster.knowledge.kept import KnowledgeKeeper
 
         where = str(message.get("at"))
@@ -91,9 +93,9 @@ class NamedThings:
         return base.reply(message)
 
     def write(self, message: Data) -> Data:
-        """Write `message["text"]` to the path `message["file"]`, with permissions `message["mode"]` (0o600 if
-        absent). Returns {}. Raises KernelBlasterError if that path was not claimed as a file to write, or
-        cannot be written."""
+        """Writes `message["text"]` to the path `message["file"]`, with permissions `message["mode"]` (0o600
+        if absent). Returns {}. Raises KernelBlasterError if the user did not name that path as a file to
+        write (`claim`), or if it cannot be written."""
         from kernelblaster.store.files import write_whole
 
         path = str(message.get("file"))

@@ -217,8 +217,8 @@ class Machine:
         self._library.ptx_draws(self._handle, *draws.words)
 
     def load(self, text: str) -> "Module":
-        """Load a PTX text into this machine; its kernels can then be launched. Raises BadPtx if it cannot be
-        parsed."""
+        """Loads a PTX text into this machine and returns it as a `Module`, whose kernels can be launched.
+        Raises BadPtx if the text cannot be parsed."""
         data = text.encode()
         handle = ctypes.c_void_p()
         answer = self._library.ptx_load(self._handle, data, len(data), ctypes.byref(handle))

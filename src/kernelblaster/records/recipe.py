@@ -41,9 +41,9 @@ class Recipe:
     def done(self, applied: Collection[str], before: Collection[str]) -> str:
         """Returns the name to record for a step in which this recipe was tried. `applied` are those of its
         techniques that could be applied in the step; `before` are the techniques that the candidate had
-        already. If `applied` is a single technique, its name is returned. Otherwise it is the text of a
-        recipe: of all techniques of this recipe that are in `applied` or in `before`; of this recipe itself
-        if these are fewer than two."""
+        already. If `applied` is a single technique, the name is that technique's. Otherwise it is the text of
+        a recipe with all techniques of this one that are in `applied` or in `before`. If these are fewer than
+        two, it is the text of this recipe."""
         if len(set(applied)) == 1:
             return next(iter(applied))
         kept = set(self.techniques).intersection({*applied, *before})

@@ -48,9 +48,10 @@ class Fitness(Record):
 class Task(Record):
     """What to compute, under a `name`: a PyTorch module (`kind` "module") or a CUDA kernel ("cuda"), with the
     signature and workloads that follow from it. `source` is the text of the file at `path`; what a task needs
-    and the file lacks, such as inputs, was added to it. `dtype` is the type of its inputs. `cast` is the type
-    that all floating tensors are cast to (None: each keeps its own). `small_declared`: the file itself
-    declares sizes small enough for the emulator, so candidates are verified at these too. `notes` are
+    and the file lacks, such as inputs, was added to it. `dtype` is the type that is shown as the task's: for
+    a module that of its first floating-point tensor, for a CUDA kernel that of its first output. `cast` is
+    the type that all floating tensors are cast to (None: each keeps its own). `small_declared`: the file
+    itself declares sizes small enough for the emulator, so candidates are verified at these too. `notes` are
     sentences for the user about what was added or chosen."""
 
     name: str

@@ -194,9 +194,10 @@ def _is_cast(name: str) -> bool:
 
 
 def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
-    """Returns the expressions for the extents x, y and z of `node`, the grid or the block of a launch. If it
-    is a plain number, the list has only that. If it is a `dim3`, or a local variable of that type, the list
-    has the arguments of its constructor: [A, B] for `dim3 block(A, B)`."""
+    """Returns the expressions for the extents x, y and z of `node`, the grid or the block of a launch. If
+    `node` is a `dim3`, or a local variable of that type, they are the arguments of its constructor: [A, B]
+    for `dim3 block(A, B)`. For any other expression, such as a plain number, the list has only this
+    expression."""
     shape = bare(node)
     if shape.type == "identifier":
         declared = _declared_shape(launch.caller.body, text(shape))

@@ -1,5 +1,5 @@
-"""Derives a task's signature (tensors and named sizes) and its workloads from what running its module
-showed."""
+"""Derives a task's signature (tensors and named sizes) and its workloads from what running its module showed:
+the shapes and types of its tensors, and which other input shapes it accepts."""
 
 from typing import Any, Literal
 

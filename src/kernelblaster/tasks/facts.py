@@ -27,10 +27,12 @@ FORWARD_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Facts:
-    """Shapes and types of a module's tensors. `small`: it was built with smaller constants than its file has.
-    `inputs` are what get_inputs() returns: numbers and tensors, which are without values (fake) unless the
-    module was really run. `parameters` are (name, shape, type), buffers included; `outputs` are (shape,
-    type). `probe` tells which other input shapes the module accepts."""
+    """What one run of a module showed: the shapes and types of its tensors, from which the task's signature
+    and workloads are derived. `inputs` are what get_inputs() returns: numbers and tensors, which are without
+    values (fake or meta) unless the module was really run. `parameters` are (name, shape, type), buffers
+    included; `outputs` are (shape, type). `probe` tries the module on inputs of other shapes: it tells
+    whether the module accepts them, and the shapes of the outputs. `small`: the module was built with smaller
+    constants than its file has."""
 
     inputs: tuple[Any, ...]
     parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]
@@ -50,11 +52,16 @@ Where = Literal["cpu", "fake", "meta"]
 
 
 def learn(file: ModuleFile, dtype: torch.dtype | None, *, on: Where = "fake", small: bool = False) -> Facts:
-    """Builds the module and runs it once, with its floating tensors cast to `dtype` (None leaves their
-    types). `on` says on which tensors. "fake" ones have no values, so this is cheap at any size. "meta" ones
-    have none either and are much cheaper still, but some modules that are fine are refused. On the "cpu" the
-    module is really run, which shows errors that the others miss. `small` only marks the result: the caller
-    has replaced the file's constants by smaller ones. Raises BadTask if the module cannot be built or run."""
+    """Returns the shapes and types of a module's inputs, parameters and outputs, and a probe that tries which
+    other input shapes it accepts. To find them, the module is built and run once, with its floating tensors
+    cast to `dtype` (None leaves their types).
+
+    `on` says on which tensors it is run. "fake" ones have no values, so the run is cheap at any size. "meta"
+    ones have none either and are much cheaper still, but some modules that are fine are refused. On the "cpu"
+    the module is really run, which shows errors that the others miss. `small` is copied into the result; set
+    it if `file` has smaller constants in place of its own (`ModuleFile.replaced`). Raises BadTask if the
+    module cannot be built or run.
+    """
     runner = _Runner(file, dtype, on)
     try:
         parameters = [(name, tuple(t.shape), dtype_name(t.dtype)) for name, t in runner.state.items()]
@@ -141,8 +148,9 @@ def _quickest(runner: _Runner) -> Callable[[Shapes], Shapes | None]:
 
 
 def same_structure(one: Facts, other: Facts) -> bool:
-    """Returns whether two runs of a module, `one` and `other`, for which it was built with different
-    constants, have equally many inputs, parameters and outputs, with equal numbers of dimensions."""
+    """True if two runs of a module have equally many inputs, parameters and outputs, with equal numbers of
+    dimensions. `one` and `other` are what the runs showed; the module was built with different constants for
+    each."""
 
     def ranks(facts: Facts) -> list[list[int]]:
         return [

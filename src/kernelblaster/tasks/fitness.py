@@ -10,10 +10,11 @@ from kernelblaster.tasks.values import fill, perturb
 
 
 def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
-    """Returns whether candidates can be judged for a task: the problems that were found (none if they can),
-    and the parameters on which the output does not depend. Runs the task's module several times at its
-    smallest workload, on the CPU unless `device` is given. A task that is a CUDA source has no problems at
-    this point: it is checked later, when its kernel is run."""
+    """Returns a `Fitness`: the reasons, in words, why candidates for `task` cannot be judged (none if they
+    can), the parameters on which the output does not depend, and the operators that leave open which of equal
+    elements they choose. To find them, the task's module is run several times at its smallest workload, on
+    the CPU unless `device` is given. For a task that is a CUDA source, the result is empty: such a task is
+    checked later, when its kernel is run."""
     if task.kind == "cuda":
         return Fitness()
     workload = task.small or min(task.workloads, key=lambda w: w.total_bytes(task.signature))

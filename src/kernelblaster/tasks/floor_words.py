@@ -1,4 +1,5 @@
-"""Says what a task's floor counts and what it does not."""
+"""Words for the user on what a task's floor (the least work that any implementation must do) counts and what
+it does not."""
 
 from kernelblaster.records import Floor
 
@@ -12,5 +13,7 @@ BYTES_AND_PRODUCTS = (
 
 
 def counted(floor: Floor) -> str:
-    """Says in words what a floor (the least work that any implementation must do) counts."""
+    """Returns words for the user on what `floor` (the least work that any implementation must do) counts:
+    only bytes, if it has no operations; otherwise bytes and the operations of products, convolutions and
+    attention."""
     return BYTES_AND_PRODUCTS if floor.operations else BYTES_ALONE

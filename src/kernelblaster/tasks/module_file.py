@@ -247,8 +247,9 @@ def c_name(name: str) -> str:
 
 
 def parameter_c_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Returns the names of parameters and buffers as C identifiers that differ from each other, from those in
-    `taken` and from C++'s keywords: one that would not gets `_parameter` at its end."""
+    """Returns the names of parameters and buffers as C identifiers, in the order of `names`. They differ from
+    each other, from the names in `taken` and from C++'s keywords: `_parameter` is put at the end of a name
+    that is in use already."""
     used = {*taken, *RESERVED}
     made = []
     for name in names:

@@ -130,7 +130,8 @@ def quiet() -> Iterator[None]:
 
 
 def printed_characters() -> int:
-    """Returns how many characters this thread has printed so far while it was inside a `quiet` context."""
+    """Returns how many characters this thread has printed so far while it was inside a `quiet` context. By
+    this, the loading of a task notices that its file prints megabytes."""
     return _MUTED.printed
 
 

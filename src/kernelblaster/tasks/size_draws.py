@@ -74,8 +74,8 @@ class SizeDraws:
     that are timed) or, with `small`, the task's small one for the emulator, which must exist. All tensors of
     a draw together take at most 1.3 times as many bytes as those of the base, plus 4 MiB (with `small`: twice
     as many), and at most `most_bytes` if that is given. `limit_s` is the processor time in seconds for trying
-    sizes; `cut_short` is true where that ended the pool. `rng` makes draws repeatable, for tests; None: they
-    are unpredictable.
+    sizes. If this limit ends the search, the pool has fewer draws, and the attribute `cut_short` is then
+    True. `rng` makes draws repeatable, for tests; None: they are unpredictable.
 
     With `small`, there are also "stretched" draws: one size is above its value in the primary workload, and
     all others are 1 to 3. Sizes with a value above `most_stretched` in the primary workload are never
@@ -221,9 +221,9 @@ class SizeDraws:
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """Returns the most bytes that `tensor` takes in any workload that verification may use. These are the
-        drawn ones and all of the task's own; if the draws are around the small workload, the drawn ones and
-        that one."""
+        """Returns the most bytes that `tensor` takes in any workload that verification may use: the drawn
+        ones and all of the task's own or, if the draws are around the task's small workload, the drawn ones
+        and the small one."""
         own = [self.base] if self._small else list(self._task.workloads)
         return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
 

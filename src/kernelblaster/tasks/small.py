@@ -38,10 +38,10 @@ def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | 
 
 
 def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> Facts | None:
-    """Returns the shapes and types of the module built with the smaller constants of `find_small`, found by
-    really running it on the CPU; None if there are no such constants. Raises BadTask if its tensors differ in
-    number or rank from those of `primary`, the facts of the module as the file builds it. Floating tensors
-    are cast to `dtype` (None: as they are)."""
+    """Returns the shapes and types of the module's tensors (`Facts`) when it is built with the smaller
+    constants of `find_small`, found by really running it on the CPU; None if there are no such constants.
+    Raises BadTask if its tensors differ in number or rank from those of `primary`, the facts of the module as
+    the file builds it. Floating tensors are cast to `dtype` (None: as they are)."""
     constants = find_small(file, dtype)
     if constants is None:
         return None

@@ -24,8 +24,9 @@ ALONE = 64  # values that stand for a single one
 @dataclass(frozen=True)
 class ValuePool:
     """A sorted sample of a tensor's values, from which new values are drawn. `triangle`: only this triangle
-    of the last two dimensions has values, all else is zero; None: any element may have one. `bound`: for
-    values that are indices, the name of the size that they must stay below; None: they are not."""
+    of the last two dimensions has values, all else is zero; None: any element may have one. `bound` is for
+    values that are indices: the name of the size that they must stay below. It is None for all other
+    values."""
 
     values: torch.Tensor
     triangle: Literal["upper", "lower"] | None = None
