@@ -58,8 +58,9 @@ def taken(tensor: torch.Tensor, dims: Sequence[str], chosen: dict[str, torch.Ten
 def put(
     target: torch.Tensor, dims: Sequence[str], chosen: dict[str, torch.Tensor], part: torch.Tensor
 ) -> None:
-    """Writes `part` into `target` at the indices that `chosen` has for some of its dimensions `dims`, by
-    name: the reverse of `taken`."""
+    """Writes the tensor `part` into a part of `target`, in place: the reverse of `taken`. `dims` are the
+    names of all dimensions of `target`; `chosen` maps some of these names to the indices along that
+    dimension. Every combination of these indices is written; other dimensions are written whole."""
     grid = [
         chosen.get(name, torch.arange(extent)).view(-1, *[1] * (len(dims) - axis - 1))
         for axis, (name, extent) in enumerate(zip(dims, target.shape, strict=True))
