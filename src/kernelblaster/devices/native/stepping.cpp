@@ -57,13 +57,13 @@ std::string hex(const uint8_t* code, size_t count) {
 
 class Stepper {
  public:
-  Stepper(const int (&processes)[2], double deadline_s, const How& how) : deadline_s_(deadline_s), clear_(how.clear), pages_drawn_(how.pages_drawn) {
+  Stepper(const int (&processes)[2], double deadline_s, const How& how) : deadline_s_(deadline_s), clear_(how.clear), fixed_(how.fixed) {
     sides_.a.pid = processes[0], sides_.b.pid = processes[1];
   }
 
   std::string run() {
     std::string missing = begin();
-    if (missing == kAgain) return missing;
+    if (missing.rfind(kAgain, 0) == 0) return missing;
     if (!finding_.empty()) return finding_;
     if (!missing.empty()) return "missing " + missing;
     const uint64_t top = sides_.a.regs.rsp;
@@ -118,7 +118,7 @@ class Stepper {
     if (a.imports.size() != b.imports.size() || a.says.text_end - a.says.text_begin != b.says.text_end - b.says.text_begin)
       return "the two processes are not alike";
     if (a.says.loaded == b.says.loaded) return "the system loads programs at fixed addresses";
-    if (!differ_in_each_byte()) return kAgain;
+    if (!differ_in_each_byte()) return std::string(kAgain) + " " + std::to_string(alike());
     text_.resize(a.says.text_end - a.says.text_begin);
     if (!a.read(a.says.text_begin, text_.data(), text_.size())) return "its code cannot be read";
     return "";
@@ -131,15 +131,21 @@ class Stepper {
     return !side.ended;
   }
 
+  uint64_t differing(int compared) const {
+    const int which = kCompared[compared];
+    return sides_.a.says.regions[which].base ^ sides_.b.says.regions[which].base;
+  }
+  unsigned alike() const {
+    unsigned mask = 0;
+    for (int i = 0; i < kParts; ++i) mask |= (unsigned)((differing(i / 2) & kWithin[i % 2]) == 0) << i;
+    return mask;
+  }
   // Whether no byte of an address is equal in both by chance: libraries, heap, stack, candidate.
   bool differ_in_each_byte() const {
-    for (int which : {0, 3, 4, 6}) {
-      const uint64_t differs = sides_.a.says.regions[which].base ^ sides_.b.says.regions[which].base;
+    for (int k = 0; k < kParts / 2; ++k)
       for (uint64_t part : {0xe00000ull, 0xff000000ull, 0xff00000000ull})
-        if ((differs & part) == 0) return false;
-      if (pages_drawn_ && ((differs & 0xf000) == 0 || (differs & 0x1f0000) == 0)) return false;
-    }
-    return true;
+        if ((differing(k) & part) == 0) return false;
+    return (alike() & ~fixed_) == 0;
   }
 
   // Runs one process until it is at `address`, which must be where it goes next.
@@ -490,7 +496,8 @@ class Stepper {
   Sides sides_;
   Pair caller_;              // where the function returns to
   double deadline_s_;
-  bool clear_, pages_drawn_;
+  bool clear_;
+  unsigned fixed_;
   uint64_t steps_ = 0, last_ = 0;   // last_: where the latest instruction of the candidate lies in its object
   uint64_t lowest_ = 0;      // how low the stack was since it was cleared
   bool left_ = false;

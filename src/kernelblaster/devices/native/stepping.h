@@ -54,10 +54,14 @@ constexpr int kNotTraced = 3;
 constexpr char kAgain[] = "again";
 // Steps both processes, which have just been started and called be_stepped(), through one call. Returns a line:
 // "steps N", and then both wait in wait_here(); "finding N WHAT" (N: where in its object), "missing WHY",
-// or kAgain where the system gave them addresses that are too much alike.
+// or "again N" where the system gave them addresses that are too much alike: bit i of N says that all bits of kWithin[i % 2] are
+// equal in the two addresses of region kCompared[i / 2].
+constexpr int kCompared[] = {0, 3, 4, 6};   // libraries, heap, stack, candidate: no byte of their addresses may be equal
+constexpr uint64_t kWithin[] = {0xf000, 0x1f0000};   // bits below 2 MiB, which systems do not draw for all regions
+constexpr int kParts = 8;
 struct How {
-  bool clear;         // what functions leave on the stack, which ends up in the padding of structures
-  bool pages_drawn;   // the system draws pages of 4 KiB for addresses: those bits must differ, too
+  bool clear;       // what functions leave on the stack, which ends up in the padding of structures
+  unsigned fixed;   // as N above: bits that this system never draws, and that may be equal
 };
 std::string step(const int (&processes)[2], double deadline_s, const How& how);
 // Lets processes that wait in wait_here() go on.
