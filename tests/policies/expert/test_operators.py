@@ -50,6 +50,7 @@ POINTWISE = (
     "torch.where((x > 0) ^ (y > 0), x, y)",
 )
 QUOTIENTS = (
+    "torch.floor(whole(x) * 1000003).float()",
     "torch.remainder(x, 1.5)",
     "torch.remainder(x, -0.75)",
     "torch.remainder(x, y.abs() + 1)",
@@ -66,6 +67,7 @@ QUOTIENTS = (
 LOOKED_UP = (
     "torch.index_select(x, 2, torch.arange(0, x.shape[2], 3))",
     "torch.roll(y, (3, -2), (2, 3))",
+    "torch.roll(x, (1, 1, 2), (2, 2, 3))",
     "x[:, :, torch.arange(4)[:, None], torch.tensor([3, 1, 0, -1])]",
     "x[:, 1][:, torch.tensor([2, 0, 1, -2])]",
     "x.transpose(1, 2)[:, torch.tensor([5, 1])]",

@@ -80,6 +80,7 @@ UNARY: dict[str, Body] = {
         operation("where", operation("lt", x, real(0), kind="truth"), real(-1), real(0)),
     ),
 }
+ROUNDED = ("floor", "ceil", "trunc", "round")  # which leave whole numbers as they are
 BINARY = {"mul": "mul", "div": "div", "maximum": "max", "minimum": "min", "fmod": "fmod", "atan2": "atan2"}
 BITS = {"bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor"}
 BITS |= {"__lshift__": "shift_left", "__rshift__": "shift_right"}
@@ -88,8 +89,9 @@ COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 
 @lowers(*(f"{name}.default" for name in UNARY))
 def unary(builder: Builder, node: Node) -> None:
-    body = UNARY[node.operator.removesuffix(".default")]
-    _map(builder, node, [node.arguments["self"]], body)
+    name = node.operator.removesuffix(".default")
+    is_whole = name in ROUNDED and kind_of(node.results[0].dtype) == "whole"
+    _map(builder, node, [node.arguments["self"]], (lambda x: x) if is_whole else UNARY[name])
 
 
 @lowers("gelu.default")

@@ -20,8 +20,8 @@ from kernelblaster.policies.expert.index import ZERO, names, variable
 
 @lowers("full.default", "full_like.default", "scalar_tensor.default", "fill.Scalar")
 def full(builder: Builder, node: Node) -> None:
-    names = {"scalar_tensor.default": "s", "fill.Scalar": "value"}
-    name = names.get(node.operator, "fill_value")
+    called = {"scalar_tensor.default": "s", "fill.Scalar": "value"}
+    name = called.get(node.operator, "fill_value")
     found = node.results[0]
     value = to_kind(as_expression(node.arguments[name]), kind_of(found.dtype))
     builder.define(node, Value(found.shape, found.dtype, lambda p: value))

@@ -180,9 +180,11 @@ def unfold(builder: Builder, node: Node) -> None:
 def roll(builder: Builder, node: Node) -> None:
     shape = node.results[0].shape
     dims = [dim.value % len(shape) for dim in node.arguments["dims"]]
-    if not dims:
-        raise UncoveredOperators((f"{node.operator} over all elements",))
-    shifts = dict(zip(dims, (shift.value for shift in node.arguments["shifts"]), strict=True))
+    if not dims or any(shift.operator != "int" for shift in node.arguments["shifts"]):
+        raise UncoveredOperators((f"{node.operator} over all elements, or by a number of sizes",))
+    shifts: dict[int, int] = {}
+    for dim, shift in zip(dims, node.arguments["shifts"], strict=True):
+        shifts[dim] = shifts.get(dim, 0) + shift.value
 
     def back(position: Position) -> Position:
         return tuple(
