@@ -37,7 +37,6 @@ def get_init_inputs():
 PLANE = (
     "ConvTranspose2d(CHANNELS, 32, 4, stride=2, padding=1)",
     "ConvTranspose2d(CHANNELS, 33, 3, stride=2, padding=1, output_padding=1, bias=False)",
-    "ConvTranspose2d(CHANNELS, 64, (5, 4), stride=(1, 2), padding=(0, 3), dilation=(2, 1))",
     "ConvTranspose1d(CHANNELS, 72, 4, stride=2)",
     "ConvTranspose3d(CHANNELS, 32, 2, stride=2)",
 )
@@ -45,7 +44,6 @@ APART = (
     "ConvTranspose2d(CHANNELS, 40, (3, 5), stride=(2, 3), padding=(1, 2), dilation=(2, 1))",
     "ConvTranspose1d(CHANNELS, 64, 3, stride=2, padding=1, dilation=2)",
     "ConvTranspose1d(CHANNELS, 64, 7, stride=4, padding=5, output_padding=3)",
-    "ConvTranspose3d(CHANNELS, 16, 3, stride=2, padding=1)",
 )
 
 
