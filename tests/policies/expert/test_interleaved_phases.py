@@ -42,8 +42,8 @@ PLANE = (
 )
 APART = (
     "ConvTranspose2d(CHANNELS, 40, (3, 5), stride=(2, 3), padding=(1, 2), dilation=(2, 1))",
-    "ConvTranspose1d(CHANNELS, 64, 3, stride=2, padding=1, dilation=2)",
     "ConvTranspose1d(CHANNELS, 64, 7, stride=4, padding=5, output_padding=3)",
+    "ConvTranspose3d(CHANNELS, 16, 3, stride=2, padding=1)",
 )
 
 
