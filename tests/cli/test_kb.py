@@ -17,6 +17,12 @@ from kernelblaster.knowledge import KnowledgeBase, Provenance
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Databases that are not there are waited for a second, not a minute."""
+    monkeypatch.setenv("KERNELBLASTER_DATABASE_PATIENCE", "1")
+
+
 def run(*words: str) -> Result:
     done = CliRunner().invoke(app, ["kb", *words])
     if isinstance(done.exception, KernelBlasterError):

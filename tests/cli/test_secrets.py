@@ -31,6 +31,12 @@ URLS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Databases that are not there are waited for a second, not a minute."""
+    monkeypatch.setenv("KERNELBLASTER_DATABASE_PATIENCE", "1")
+
+
 @pytest.mark.parametrize("url", URLS.values(), ids=URLS)
 def test_a_password_is_neither_shown_nor_in_an_error(url: str) -> None:
     assert PASSWORD not in shown(url) and "127.0.0.1" in shown(url)
