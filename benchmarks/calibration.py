@@ -20,7 +20,8 @@ import torch
 from arithmetic import EAGER, TF32_IN_CONVOLUTIONS, VARIANTS, Variant
 from interpreter import Interpreter
 
-from kernelblaster.judge.precision import MEASURES, ROUNDING, bound, compare, pooled
+from kernelblaster.judge.error_share import MEASURES
+from kernelblaster.judge.precision import ROUNDING, bound, compare, pooled
 from kernelblaster.judge.terms import LongestSum
 from kernelblaster.judge.truth import scattered
 from kernelblaster.records import Task, Workload

@@ -15,7 +15,6 @@ from kernelblaster.errors import KernelBlasterError
 TOKEN = "mcp-token"  # the file in the data folder, unless another is named
 TOKENS = "mcp-tokens"  # where the token of each server's port is: a folder in the data folder
 PORT = 8421
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @grouped
@@ -108,12 +107,13 @@ def token_file_of(address: str) -> Path:
     """Returns the path of the file with the token of the server at `address`. For a server of this machine,
     this is the file that `remember_token_file` recorded for its port. If none is recorded, or for a server of
     another machine, it is the file that this user's servers use by default."""
+    from kernelblaster.serve.guard import is_loopback
     from kernelblaster.settings import settings
 
     url = urlsplit(address)
     known = settings().data / TOKENS / str(url.port)
     try:
-        if url.hostname in LOOPBACK:
+        if is_loopback(url.hostname or ""):
             return Path(known.read_text())
     except OSError:
         pass

@@ -14,6 +14,7 @@ from math import hypot
 
 import torch
 
+from kernelblaster.judge.error_share import MEASURES
 from kernelblaster.records.evaluation import Errors
 
 TILE = 256
@@ -39,7 +40,6 @@ ROUNDING = {
     torch.float16: 2.0**-11,
     torch.bfloat16: 2.0**-8,
 }
-MEASURES = ("rms", "worst", "tile", "relative", "lost")
 FEW = 1 << 12  # elements: with so few, errors vary much from draw to draw
 MARGIN, MARGIN_OF_FEW = 1.25, 2.0  # factors on bounds that come from other values of the same kind
 FAINT = 2.0**26  # times the smallest normal number: results below may be flushed to zero
@@ -176,14 +176,6 @@ def bound(
             )
     least = max(LOST_SHARE, LOST_ELEMENTS / max(count, 1)) if unit else 0.0
     return Errors(**allowed | {"lost": max(allowed["lost"], least)})
-
-
-def share_of(errors: Errors, allowed: Errors) -> float:
-    """Returns how much of the bound the errors take: for each error measure the ratio of `errors` to
-    `allowed` is computed, and the largest ratio is returned. Up to 1 is within bounds. Infinite if a bound is
-    zero and the error is not."""
-    pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
-    return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 
 
 def pooled(errors: Sequence[Errors]) -> Errors:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelblaster.judge.precision import FEW, MEASURES, Comparison, bound, pooled, scaled, share_of
+from kernelblaster.judge.error_share import MEASURES, share_of
+from kernelblaster.judge.precision import FEW, Comparison, bound, pooled, scaled
 from kernelblaster.records import Tensor
 from kernelblaster.records.evaluation import Errors
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from kernelblaster.judge.error_share import share_of
 from kernelblaster.records import Verification
-from kernelblaster.records.evaluation import CaseResult, Errors
+from kernelblaster.records.evaluation import CaseResult
 
 NARROW = 0.8  # of an allowed error: above, another draw of values may refuse the candidate
 
@@ -33,16 +34,9 @@ class Margin:
 def margin_of(verification: Verification) -> Margin | None:
     """Returns the comparison of a passed verification in which errors were nearest to their bound, with the
     share of the bound that they reached; None if nothing with a bound was compared."""
-    margins = [Margin(_share(case), case) for case in verification.cases if case.candidate is not None]
+    margins = [
+        Margin(share_of(case.candidate, case.bound), case)
+        for case in verification.cases
+        if case.candidate is not None
+    ]
     return max(margins, key=lambda margin: margin.share, default=None)
-
-
-def _share(case: CaseResult) -> float:
-    """The largest error of a comparison over its bound, by any measure that has one."""
-    assert case.candidate is not None
-    pairs = zip(_measures(case.candidate), _measures(case.bound), strict=True)
-    return max((error / bound for error, bound in pairs if bound), default=0.0)
-
-
-def _measures(errors: Errors) -> tuple[float, ...]:
-    return (errors.rms, errors.worst, errors.tile, errors.relative, errors.lost)
