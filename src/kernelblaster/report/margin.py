@@ -33,7 +33,7 @@ class Margin:
 
 def margin_of(verification: Verification) -> Margin | None:
     """Returns the comparison of a passed verification in which errors were nearest to their bound, with the
-    share of the bound that they reached; None if nothing with a bound was compared."""
+    share of the bound that they reached; None if nothing was compared."""
     margins = [
         Margin(share_of(case.candidate, case.bound), case)
         for case in verification.cases
