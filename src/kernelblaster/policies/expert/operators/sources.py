@@ -147,7 +147,7 @@ def _looked_up(
     marked = sum(bool(names(one) & {mark.name for mark in marks}) for one in position)
     neighbours = places == list(range(places[0], places[0] + len(marks))) if places else False
     if not isinstance(element, Load) or not neighbours or marked != len(marks):
-        raise UncoveredOperators((f"{node.operator} of a view",))
+        raise UncoveredOperators((f"{node.operator} of a view, or of what roll or flip moved",))
     offset = to_kind(wheres[0], "whole")  # row-major within these dimensions
     for place, where in zip(places[1:], wheres[1:], strict=True):
         extent = Counted(builder.buffers[element.buffer].shape[place])
