@@ -9,6 +9,7 @@ import random
 import statistics
 import time
 
+import numpy as np
 import torch
 
 from kernelblaster.devices.device import (
@@ -44,7 +45,7 @@ from kernelblaster.tasks.values import fill, perturb
 
 CONFIDENCE = 0.99
 RESOLUTION = 0.01  # relative differences below this are measurement error: see docs/judge.md
-CHECKPOINTS = (4, 8, 16, 32, 64, 128)
+CHECKPOINTS = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEWEST = 8  # samples that a verdict needs, unless the candidate is hopelessly slow
 HOPELESS = 0.25  # speedup below which sampling stops at once
 ENOUGH = 0.005  # half-width of the interval, in log speedup, at which sampling stops
@@ -404,15 +405,27 @@ def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> 
     """Returns the median of paired speedups (baseline over candidate) with its 99 % bootstrap confidence
     interval. The two lists are in us and of equal length, one entry for each pair; `seed` is for the
     resampling."""
-    ratios = torch.log(torch.tensor(baseline_us, dtype=torch.float64))
-    ratios -= torch.log(torch.tensor(candidate_us, dtype=torch.float64))
-    generator = torch.Generator().manual_seed(seed)
-    picks = torch.randint(len(ratios), (RESAMPLES, len(ratios)), generator=generator)
-    medians = ratios[picks].quantile(0.5, dim=1)
+    ratios = np.sort(np.log(baseline_us) - np.log(candidate_us))
+    medians = _resampled_medians(ratios, np.random.default_rng(seed))
     tail = (1 - CONFIDENCE) / 2
-    low, high = torch.quantile(medians, torch.tensor([tail, 1 - tail], dtype=torch.float64)).exp()
-    middle = ratios.quantile(0.5).exp()
+    low, high = np.exp(np.quantile(medians, (tail, 1 - tail)))
+    middle = np.exp(np.median(ratios))
     return Speedup(estimate=float(middle), low=float(low), high=float(high), confidence=CONFIDENCE)
+
+
+def _resampled_medians(values: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """The medians of RESAMPLES bootstrap resamples of the sorted `values`. Only what decides a median is
+    drawn: of n uniform numbers in [0, 1), the k-th smallest has a Beta distribution, and the next one is the
+    least of n - k numbers above it. Number u picks the value of rank floor(n * u)."""
+    count = len(values)
+    below = (count + 1) // 2
+    lower = generator.beta(below, count - below + 1, RESAMPLES)
+    upper = lower
+    if count % 2 == 0:
+        upper = lower + (1 - lower) * (1 - generator.random(RESAMPLES) ** (1 / (count - below)))
+    ranks = [np.minimum((count * one).astype(int), count - 1) for one in (lower, upper)]
+    medians: np.ndarray = (values[ranks[0]] + values[ranks[1]]) / 2
+    return medians
 
 
 def conclude(speedup: Speedup) -> Outcome:
