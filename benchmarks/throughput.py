@@ -2,18 +2,20 @@
 
 python benchmarks/throughput.py [--stages] [--out results/throughput.md]
 
-With --stages, a second batch of the same kernels is judged under Python's profiler: a row for each stage
-says how many seconds of the batch it took. Stages within others are named after them ("verified: recorded").
+With --stages, the functions in which a batch's time goes are watched: a row for each says how often it was
+called, the seconds in it, and the seconds in it alone, without the other functions of the table.
 """
 
 import argparse
-import cProfile
 import os
-import pstats
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "9.0a")
 
@@ -22,10 +24,17 @@ from publish import keep, publish
 from torch.utils.cpp_extension import load_inline
 
 from kernelblaster.api import DeviceJudge, open_device
-from kernelblaster.judge.clock import MeasuredClock, ModelledClock
-from kernelblaster.judge.host_check import check_host_code
+from kernelblaster.devices.cuda import CudaDevice
+from kernelblaster.devices.replay import ReplayRunner
+from kernelblaster.judge import compare_outputs, timing, under_test
+from kernelblaster.judge.baseline import ModuleBaseline
+from kernelblaster.judge.compare_outputs import OutputComparer
+from kernelblaster.judge.layout import Layout
+from kernelblaster.judge.memory_check import MemoryCheck
 from kernelblaster.judge.order_check import OrderCheck
 from kernelblaster.judge.prepare import TaskPreparer
+from kernelblaster.judge.timing import Timer
+from kernelblaster.judge.truth import Truth
 from kernelblaster.judge.verify import Verifier
 from kernelblaster.records import Candidate, Profile
 from kernelblaster.testing.corpus import CORRECT, ROOT, Corpus
@@ -41,28 +50,95 @@ torch::Tensor softmax_forward(torch::Tensor x) {
   return out;
 }
 """
-STAGES = {
-    "tasks prepared": TaskPreparer.prepare,
-    "verified": Verifier.verify,
-    "verified: recorded": Verifier._record,
-    "verified: values drawn, called, compared": Verifier._check,
-    "timed": MeasuredClock.time,
-    "time modelled": ModelledClock.time,
-    "host code followed": check_host_code,
-    "memory order checked": OrderCheck.look,
-}
+WATCHED: tuple[tuple[Any, str], ...] = (
+    (DeviceJudge, "finish"),
+    (TaskPreparer, "prepare"),
+    (CudaDevice, "start"),
+    (CudaDevice, "arena"),
+    (CudaDevice, "settle"),
+    (ReplayRunner, "record"),
+    (ReplayRunner, "call"),
+    (ReplayRunner, "time"),
+    (ReplayRunner, "again"),
+    (ReplayRunner, "mapped"),
+    (ReplayRunner, "prepare"),
+    (ReplayRunner, "close"),
+    (Verifier, "verify"),
+    (Verifier, "_slow_call"),
+    (Verifier, "_check"),
+    (Verifier, "_draw"),
+    (Verifier, "_run"),
+    (ModuleBaseline, "outputs"),
+    (ModuleBaseline, "wide"),
+    (ModuleBaseline, "timed"),
+    (Truth, "write"),
+    (Truth, "_widened"),
+    (Truth, "_shake"),
+    (Truth, "demands"),
+    (MemoryCheck, "_hashes"),
+    (OutputComparer, "compare"),
+    (OutputComparer, "_coarsened"),
+    (OutputComparer, "_conditioned"),
+    (compare_outputs, "compare"),
+    (compare_outputs, "compare_all"),
+    (Layout, "set_guards"),
+    (Layout, "broken_guard"),
+    (Timer, "time"),
+    (Timer, "_round"),
+    (Timer, "_fill"),
+    (Timer, "_sample"),
+    (Timer, "_check_outputs"),
+    (Timer, "_check_exactly"),
+    (Timer, "_batch"),
+    (timing, "interval"),
+    (under_test, "check_host_code"),
+    (OrderCheck, "look"),
+    (OrderCheck, "_workloads"),
+)
 
 
-def seconds_by_stage(profiler: cProfile.Profile) -> dict[str, float]:
-    """What each stage took in all its calls, from a profile; stages that were not reached are left out."""
-    taken = {
-        (file, line): cumulative
-        for (file, line, _), (_, _, _, cumulative, _) in pstats.Stats(profiler).stats.items()  # type: ignore[attr-defined]
-    }
-    places = {
-        name: (stage.__code__.co_filename, stage.__code__.co_firstlineno) for name, stage in STAGES.items()
-    }
-    return {name: taken[place] for name, place in places.items() if place in taken}
+@dataclass
+class Taken:
+    """How often a function was called, the seconds in it, and those in it alone."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    alone: float = 0.0
+
+
+class Watch:
+    """Adds up what the functions of WATCHED take in this process, from `start` on."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, Taken] = {}
+        self._within = [0.0]
+
+    def start(self) -> None:
+        for owner, name in WATCHED:
+            if hasattr(owner, name):
+                setattr(
+                    owner,
+                    name,
+                    self._watched(f"{owner.__name__.split('.')[-1]}.{name}", getattr(owner, name)),
+                )
+
+    def _watched(self, title: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        taken = self.taken[title] = Taken()
+
+        @wraps(function)
+        def watched(*values: Any, **named: Any) -> Any:
+            self._within.append(0.0)
+            start = time.perf_counter()
+            try:
+                return function(*values, **named)
+            finally:
+                seconds = time.perf_counter() - start
+                taken.calls += 1
+                taken.seconds += seconds
+                taken.alone += seconds - self._within.pop()
+                self._within[-1] += seconds
+
+        return watched
 
 
 def torch_extension(rows: int, columns: int) -> float:
@@ -115,7 +191,7 @@ def main() -> None:
         "--device", default="cuda", choices=("cuda", "emulated"), help="emulated: to try this"
     )
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--stages", action="store_true", help="judge a second batch under a profiler")
+    parser.add_argument("--stages", action="store_true", help="say in which functions the batch's time went")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     corpus = Corpus()
@@ -139,6 +215,9 @@ def main() -> None:
     honest = [f for f in honest if "slow" not in f.name]
     jobs = [corpus.read(honest[n % len(honest)]) for n in range(arguments.batch)]
     jobs = [(t, fresh(c, n)) for n, (t, c) in enumerate(jobs)]
+    watch = Watch()
+    if arguments.stages:
+        watch.start()
     start = time.perf_counter()
     evaluations = list(judge.evaluate_many(jobs))
     batch_s = time.perf_counter() - start
@@ -148,14 +227,9 @@ def main() -> None:
     table.add("candidates a minute", f"{len(jobs) * 60 / batch_s:.0f}", "at least 100")
     table.add("of these correct", f"{correct} of {len(jobs)}")
 
-    if arguments.stages:
-        again = [(t, fresh(c, n)) for n, (t, c) in enumerate(jobs)]
-        profiler = cProfile.Profile()
-        profiler.enable()
-        list(judge.evaluate_many(again))
-        profiler.disable()
-        for stage, seconds in seconds_by_stage(profiler).items():
-            table.add(f"the batch again, tasks known: {stage}", f"{seconds:.1f} s")
+    for title, taken in sorted(watch.taken.items(), key=lambda item: -item[1].alone):
+        figure = f"{taken.calls} calls, {taken.seconds:.2f} s, alone {taken.alone:.2f} s"
+        table.add(f"of the batch: {title}", figure)
 
     batch = [fresh(example, n) for n in range(8)]
     for candidate in batch:

@@ -114,6 +114,21 @@ def test_a_touched_guard_is_found_and_described() -> None:
         assert layout.broken_guard() is None
 
 
+def test_every_guard_byte_counts() -> None:
+    """Also those before the first and behind the last whole word of a zone."""
+    workload = Workload(name="odd", sizes={"a": 5, "b": 7})
+    arena = arena_for(workload)
+    for seed in range(4):
+        layout = lay_out(arena, SIGNATURE, workload, random.Random(seed))
+        layout.set_guards()
+        for begin, end in layout.guards:
+            for place in {*range(begin, min(end, begin + 20)), *range(max(begin, end - 20), end)}:
+                arena.memory[place] ^= 1
+                assert layout.broken_guard() == place
+                arena.memory[place] ^= 1
+        assert layout.broken_guard() is None
+
+
 def test_arguments_come_in_calling_order() -> None:
     workload = Workload(name="odd", sizes={"a": 5, "b": 7})
     arena = arena_for(workload)

@@ -6,8 +6,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelblaster.judge import precision
 from kernelblaster.judge.case import Case
-from kernelblaster.judge.precision import FEWEST, MOST, NARROW, bound, compare, exceeded, roundings
+from kernelblaster.judge.precision import (
+    FEWEST,
+    MOST,
+    NARROW,
+    bound,
+    compare,
+    compare_all,
+    exceeded,
+    roundings,
+)
 from kernelblaster.judge.truth import scattered
 from kernelblaster.records import Tensor, Workload
 from kernelblaster.records.evaluation import Errors
@@ -275,3 +285,20 @@ def test_steps_in_very_long_lines_have_wider_bounds() -> None:
         workload = Workload(name="primary", sizes={"m": 3, "n": count})
         assert Case(workload, "step").lenience(tensor) == factor
         assert Case(workload, "written").lenience(tensor) == 1.0
+
+
+@pytest.mark.parametrize("piece", [1 << 24, 700])
+def test_several_outputs_are_compared_as_each_alone(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(precision, "PIECE", piece)
+    generator = torch.Generator().manual_seed(3)
+    truth = torch.randn(3000, dtype=torch.float64, generator=generator)
+    truth[17] = math.inf
+    near, far, strange = truth.float(), truth.float(), truth.float()
+    far[1999] += 2
+    far[5] = -far[5]
+    strange[2500] = -math.inf
+    found = compare_all([near, far, strange], truth, [None, near, near])
+    assert found == [compare(near, truth), compare(far, truth, near), compare(strange, truth, near)]
+    assert found[0].errors is not None and found[0].errors.worst < 1e-6
+    assert found[1].errors is not None and found[1].errors.lost == 2 / 3000
+    assert found[2].errors is None and found[2].index == 2500

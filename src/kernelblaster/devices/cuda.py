@@ -28,6 +28,7 @@ from kernelblaster.settings import settings, tool_environment
 
 FLUSH_BYTES = 256 << 20
 HOPPER_AND_LATER = 9
+FOLLOWERS = 3  # recorders that follow host code side by side
 
 
 def why_no_gpu() -> str | None:
@@ -74,6 +75,7 @@ class CudaDevice:
         environment = tool_environment()
         executable = launcher_executable(self.spec.architecture)
         self._recorder = Recorder()
+        self._followers = [Recorder() for _ in range(FOLLOWERS)]
         options = [str(FLUSH_BYTES), str(window.BEGIN), str(window.BYTES)]
         self._pool = PlayerPool(lambda: start_player(executable, options, environment), spares)
         self._toolbox = Toolbox(executable, self._loaded)
@@ -135,7 +137,7 @@ class CudaDevice:
         def answer(question: str) -> int:
             return int(runner.ask(f"fact {question}")["value"])
 
-        runner = _Runner(player, self._recorder, binary, gpu, self.arena(), answer, limit_s)
+        runner = _Runner(player, self._recorder, binary, gpu, self.arena(), answer, limit_s, self._followers)
         runner.retire = retire
         try:
             player.share(self._memory.descriptors)
@@ -184,7 +186,8 @@ class CudaDevice:
     def close(self) -> None:
         self._pool.close()
         self._toolbox.close()
-        self._recorder.close()
+        for recorder in (self._recorder, *self._followers):
+            recorder.close()
         self._arena = None
         if self._memory is not None:
             self._memory.free()

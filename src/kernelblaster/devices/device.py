@@ -179,11 +179,18 @@ class Runner(Protocol):
         call when they need it, one at a time."""
         ...
 
-    def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
+    def prepare(self, arguments: Sequence[Argument]) -> None:
+        """Begins to do what `call` needs for a call with these arguments, and does not wait for it: records
+        it, and has its tensors' memory mapped and all other memory unmapped. Calling this is optional and
+        saves time."""
+        ...
+
+    def stepped(self, arguments: Sequence[Argument], earlier: Sequence[int]) -> list[SteppedCall]:
         """Checks whether the host code of a call computes or decides anything by addresses, its own or those
-        of tensors, and returns what was found. The call is executed instruction by instruction, in two
-        processes that differ only in where code, stack and tensors lie in memory. Before the call, each
-        process makes `earlier` calls with the same arguments, which are not checked."""
+        of tensors. The call is executed instruction by instruction, in two processes that differ only in
+        where code, stack and tensors lie in memory. This is done once for each number in `earlier`: so many
+        calls with the same arguments are made before, which are not checked. Returns what was found in each,
+        in this order."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:

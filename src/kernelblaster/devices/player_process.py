@@ -43,6 +43,7 @@ class PlayerProcess:
         self._channel = channel
         self._buffer = b""
         self._ready: dict[str, Any] | None = None
+        self._owed = 0  # answers to commands that were posted
 
     @property
     def pid(self) -> int:
@@ -73,15 +74,26 @@ class PlayerProcess:
 
     def command(self, text: str, limit_s: float) -> dict[str, Any]:
         """Sends the player (the process that replays launches) one command, a line of `text`, and returns its
-        answer. Raises CandidateHung after `limit_s` seconds and CandidateDied if the process ends; either way
-        the process is killed."""
+        answer; if a command that was posted before has failed, that one's answer. Raises CandidateHung after
+        `limit_s` seconds and CandidateDied if the process ends; either way the process is killed."""
         try:
-            with self._or_died():
-                self._channel.sendall(text.encode() + b"\n")
-            return self._read(limit_s)
+            self.post(text)
+            failed: dict[str, Any] | None = None
+            while self._owed:
+                answer = self._read(limit_s)
+                self._owed -= 1
+                failed = failed or (answer if "fault" in answer else None)
+            return failed or answer
         except (CandidateDied, CandidateHung):
             self.kill()
             raise
+
+    def post(self, text: str) -> None:
+        """Sends the player (the process that replays launches) one command, a line of `text`, and does not
+        wait for the answer, which the next `command` reads. Raises CandidateDied if the process has ended."""
+        with self._or_died():
+            self._channel.sendall(text.encode() + b"\n")
+        self._owed += 1
 
     def end(self) -> None:
         """Closes the socket to the player (the process that replays launches), which then exits by itself.

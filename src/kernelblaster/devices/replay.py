@@ -6,6 +6,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -60,7 +61,8 @@ class ReplayRunner:
     `player`, another process, then replays them on the tensors in `arena`. `binary` is the candidate's shared
     object. When its host code queries the GPU, it is told the properties `gpu`. For anything else that it
     asks, `answer` gets the question as text (`LaunchList.question`) and returns a number. `limit_s` is the
-    time limit of one command to the player in seconds."""
+    time limit of one command to the player in seconds. `followers` are the recorders that work side by side
+    in `stepped`; none: `recorder` alone."""
 
     def __init__(
         self,
@@ -71,9 +73,11 @@ class ReplayRunner:
         arena: Arena,
         answer: Callable[[str], int],
         limit_s: float,
+        followers: Sequence[Recorder] = (),
     ) -> None:
         self._player = player
         self._recorder = recorder
+        self._followers = list(followers) or [recorder]
         self._arena = arena
         self._answer = answer
         self._limit_s = limit_s
@@ -159,8 +163,24 @@ class ReplayRunner:
     def threads(self, arguments: Sequence[Argument]) -> int:
         return sum(prod(launch.grid) * prod(launch.block) for launch in self.recorded(arguments).launches)
 
-    def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
+    def stepped(self, arguments: Sequence[Argument], earlier: Sequence[int]) -> list[SteppedCall]:
         self.recorded(arguments)  # its questions about the GPU are answered
+        jobs = [self._in_two_places(arguments, number) for number in earlier]
+        count = min(len(self._followers), len(jobs))
+
+        def follow(number: int) -> list[SteppedCall]:
+            recorder = self._followers[number]
+            return [recorder.step(self._candidate, *job, STEPPING_LIMIT_S) for job in jobs[number::count]]
+
+        with ThreadPoolExecutor(count) as pool:
+            done = list(pool.map(follow, range(count)))
+        return [done[number % count][number // count] for number in range(len(jobs))]
+
+    def _in_two_places(
+        self, arguments: Sequence[Argument], earlier: int
+    ) -> tuple[CallToRecord, CallToRecord, int, int]:
+        """What `Recorder.step` needs to follow a call after `earlier` calls with these arguments: the call,
+        the same with everything at other addresses, how far tensors are moved there, and a seed."""
         call = replace(self._call(_key(arguments)), filling=self._rng.randrange(256))
         pages = self._pages_elsewhere()
         there = _moved(call.arguments, pages)
@@ -170,7 +190,7 @@ class ReplayRunner:
         moved = replace(call, arguments=there, before=tuple((n, there) for n, _ in call.before))
         stream = call.stream + 16 * self._rng.randint(1, 1 << 20)
         moved = replace(moved, scratch=call.scratch + away, stream=stream)
-        return self._recorder.step(self._candidate, call, moved, away, seed, STEPPING_LIMIT_S)
+        return call, moved, away, seed
 
     def _call(self, key: tuple[Argument, ...]) -> CallToRecord:
         """The call to record for these arguments (in the form that `_key` makes), with a random address for
@@ -305,33 +325,42 @@ class ReplayRunner:
         was not done before: maps the memory of its tensors, and sends its launch list (the recorded launches
         and copies, as lines). Returns the number by which later commands name the call. With `alone`, the
         memory of all other calls is unmapped first, so that a stray access to it faults."""
+        return self._map(arguments, self.ask, alone=alone)
+
+    def prepare(self, arguments: Sequence[Argument]) -> None:
+        launches = self.recorded(arguments)
+        if not launches.violations and not launches.errors:
+            self._map(arguments, self._player.post, alone=True)
+
+    def _map(self, arguments: Sequence[Argument], send: Callable[[str], object], *, alone: bool) -> int:
+        """Does what `mapped` says by commands that it hands to `send`."""
         key = _key(arguments)
         for other in [k for k in self._mapped if alone and k != key]:
-            self.ask(f"drop {self._mapped.pop(other).number}")
+            send(f"drop {self._mapped.pop(other).number}")
         if key in self._mapped:
             self._mapped.move_to_end(key)
             return self._mapped[key].number
         launches = self.recorded(arguments)
         pointers = [a for a in arguments if isinstance(a, Pointer)]
         room = _Mapped(self._number + 1, tuple(self._ranges(pointers, launches)))
-        self._make_room(room)
+        self._make_room(room, send)
         self._number += 1
         words = []
         for pointer in pointers:
             words.append(f"{pointer.slot} {self._mapping(pointer)[0]} {int(pointer.written)}")
             words.append(f"{pointer.address} {pointer.bytes} {pointer.name}")
-        self.ask(" ".join([f"map {self._number} {len(pointers)}", *words]))
-        self.ask("\n".join([f"list {self._number} {len(launches.operations)}", *launches.operations]))
+        send(" ".join([f"map {self._number} {len(pointers)}", *words]))
+        send("\n".join([f"list {self._number} {len(launches.operations)}", *launches.operations]))
         self._mapped[key] = room
         return self._number
 
-    def _make_room(self, wanted: "_Mapped") -> None:
+    def _make_room(self, wanted: "_Mapped", send: Callable[[str], object]) -> None:
         """Unmap calls whose address ranges overlap with `wanted`, and the least recently used others until
-        fewer than MOST_MAPPED remain."""
+        fewer than MOST_MAPPED remain, by commands that it hands to `send`."""
         for key, other in list(self._mapped.items()):
             if len(self._mapped) >= MOST_MAPPED or wanted.overlaps(other):
                 del self._mapped[key]
-                self.ask(f"drop {other.number}")
+                send(f"drop {other.number}")
 
     def _mapping(self, pointer: Pointer) -> tuple[int, int]:
         """The (begin, end) addresses at which the whole slot (the memory that holds the tensor) of a pointer

@@ -17,6 +17,7 @@ from kernelblaster.judge.precision import (
     Comparison,
     all_finite,
     compare,
+    compare_all,
     either,
     exceeded,
     pooled,
@@ -109,9 +110,12 @@ class OutputComparer:
         for position, tensor in enumerate(self._task.signature.outputs):
             exact = truth[position] if truth is not None else right[position]
             mine, theirs = [output[position] for output in outputs], right[position]
-            own = compare(theirs, exact, faint=faint).errors if truth is not None else None
-            known = theirs if truth is not None else None
-            comparisons = [compare(output, exact, known, faint=faint) for output in mine]
+            if truth is not None:
+                known = [None, *[theirs for _ in mine]]
+                first, *comparisons = compare_all([theirs, *mine], exact, known, faint=faint)
+                own = first.errors
+            else:
+                comparisons, own = compare_all(mine, exact, [None for _ in mine], faint=faint), None
             furthest = worst(comparisons)
             output = outputs[comparisons.index(furthest)][position].reshape(-1)
             at_worst = output[furthest.index : furthest.index + 1].clone()  # a view would keep all of it

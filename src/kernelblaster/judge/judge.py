@@ -20,7 +20,7 @@ from kernelblaster.judge.needs import out_of_memory
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.order_check import OrderCheck, with_note
 from kernelblaster.judge.prepare import Prepared, TaskPreparer
-from kernelblaster.judge.sanitize import sanitize
+from kernelblaster.judge.sanitize import CLEAN, sanitize
 from kernelblaster.judge.size_check import SizeCheck, SizesRun, was_run
 from kernelblaster.judge.sweep import variants
 from kernelblaster.judge.under_test import CandidateUnderTest, Checked, Judged
@@ -94,6 +94,8 @@ class DeviceJudge:
         is done; later jobs are compiled while earlier ones are judged."""
         with compilers() as pool:
             started = time.perf_counter()
+            for own in {task.digest: task for task, _ in jobs if task.kind == "cuda"}.values():
+                pool.submit(self.compile, own, Candidate(source=own.source))  # kept for its preparation
             waiting: list[Future[Binary | Outcome]] = [
                 pool.submit(self.compile, task, candidate) for task, candidate in jobs
             ]
@@ -267,6 +269,8 @@ class DeviceJudge:
             found = sanitize(self.device, prepared, binary)
             if found is not None:
                 return replace(judged, outcome=found)
+            assert judged.verification is not None
+            judged = replace(judged, verification=with_note(judged.verification, CLEAN))
         if options.profile and judged.profile is None:
             options.progress("profiling")
             [[profile]] = self._clock.profiles([(prepared, [binary])], depth="detailed")

@@ -5,6 +5,7 @@ unmapped pages around it. The tensor lies at the begin or at the end of its slot
 anew for every layout.
 """
 
+import itertools
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -76,16 +77,26 @@ class Layout:
         """Returns the byte offset in the arena (the memory that candidates work on) of the first guard byte
         (unused memory around outputs) that was changed; None if none was changed."""
         word = int.from_bytes(bytes([self.guard] * 8), "little", signed=True)
+        zones: list[tuple[int, int]] = []
+        extremes: list[torch.Tensor] = []
+        expected: list[int] = []
         for begin, end in self.guards:
-            for start in range(begin, end, PIECE):
-                zone = self.arena.memory[start : min(end, start + PIECE)]
-                whole = zone.numel() // 8 * 8
-                aligned = start % 8 == 0
-                words = zone[:whole].view(torch.int64) if aligned else zone
-                wrong = words != (word if aligned else self.guard)
-                tail = zone[whole:] != self.guard
-                if bool(wrong.any()) or bool(tail.any()):
-                    return start + int((zone != self.guard).nonzero()[0])
+            first = min(end, -(-begin // 8) * 8)  # what can be read as words of 8 bytes lies from here
+            last = max(first, end // 8 * 8)
+            cuts = [begin, *range(first, last, PIECE), last, end]
+            for start, stop in itertools.pairwise(cuts):
+                if start == stop:
+                    continue
+                zone, words = self.arena.memory[start:stop], first <= start and stop <= last
+                extremes += torch.aminmax(zone.view(torch.int64) if words else zone)
+                zones.append((start, stop))
+                expected += [word if words else self.guard] * 2
+        if not zones:
+            return None
+        found = torch.stack([value.long() for value in extremes]).tolist()  # one wait for all of them
+        for number, (start, stop) in enumerate(zones):
+            if found[2 * number : 2 * number + 2] != expected[2 * number : 2 * number + 2]:
+                return start + int((self.arena.memory[start:stop] != self.guard).nonzero()[0])
         return None
 
     def neighbour(self, offset: int) -> str:

@@ -71,53 +71,115 @@ def compare(
     elements that are off by more than half their value. Elements of which PyTorch itself has less than ten
     bits right, as in a sum that cancels, are not counted there.
     """
-    if not output.is_floating_point():
-        return _compare_exact(output, truth)
-    flat, exact = output.reshape(-1), truth.reshape(-1)
-    scale = _rms(exact)
-    floor = _faint(output.dtype, faint)
-    tiny = max(scale * 1e-12, floor) if faint == FAINT else floor
-    stride = max(1, exact.numel() // SAMPLE)
-    squares = worst = tile = 0.0
-    lost = index = 0
-    sampled = []
-    for start in range(0, exact.numel(), PIECE):
-        right = exact[start : start + PIECE].double()
-        got = flat[start : start + PIECE].to(right.device)
-        error = (got.double() if got.dtype != torch.float32 else got) - right
-        if not math.isfinite(_largest(error)):  # one of both is not finite
-            strange = _strange(got, right)
-            if strange is not None:
-                first = start + strange
-                return Comparison(None, first, float(exact[first]), float(flat[first]))
-            error, right = _finite(error), _finite(right)
-        error.abs_()
-        squares += _norm(error) ** 2
-        right = right.abs()
-        ratio = error / right.clamp_min(tiny)
-        sampled.append(ratio[::stride].clamp_max(1))  # a view would keep the whole piece
-        if float(ratio.max()) > 0.5:
-            gone = ratio > 0.5
-            if own is not None:
-                theirs = own.reshape(-1)[start : start + PIECE].to(right.device).double()
-                gone &= _finite(theirs - exact[start : start + PIECE].double()).abs() < right * KNOWN
-            lost += int(gone.sum())
-        peak, where = error.max(0)
-        if float(peak) > worst:
-            worst, index = float(peak), start + int(where)
-        tile = max(tile, _worst_tile(error, right, tiny))
-    count = max(exact.numel(), 1)
-    reference = max(scale, floor)
-    errors = Errors(
-        rms=(squares / count) ** 0.5 / reference,
-        worst=worst / reference,
-        tile=tile,
-        relative=_percentile(sampled),
-        lost=lost / count,
-    )
-    if exact.numel() == 0:
-        return Comparison(errors, 0, 0.0, 0.0)
-    return Comparison(errors, index, float(exact[index]), float(flat[index]))
+    return compare_all([output], truth, [own], faint=faint)[0]
+
+
+def compare_all(
+    outputs: Sequence[torch.Tensor],
+    truth: torch.Tensor,
+    owns: Sequence[torch.Tensor | None],
+    *,
+    faint: float = FAINT,
+) -> list[Comparison]:
+    """Compares each of `outputs`, all of one type, with `truth` as `compare` does, and waits for the device
+    only once. `owns` has for each of them PyTorch's output, or None."""
+    if not outputs[0].is_floating_point():
+        return [_compare_exact(output, truth) for output in outputs]
+    if truth.numel() == 0:
+        return [Comparison(Errors(rms=0, worst=0, tile=0, relative=0, lost=0), 0, 0.0, 0.0) for _ in outputs]
+    flats, exact = [output.reshape(-1) for output in outputs], truth.reshape(-1)
+    measured = _measured(flats, exact, faint, clean=False)
+    if not all(one.finite for one in measured):
+        strange = [_first_strange(flat, exact) for flat in flats]
+        measured = _measured(flats, exact, faint, clean=True)
+    else:
+        strange = [None] * len(flats)
+    compared = []
+    for flat, own, one, first in zip(flats, owns, measured, strange, strict=True):
+        if first is not None:
+            compared.append(Comparison(None, first, float(exact[first]), float(flat[first])))
+            continue
+        lost = sum(_lost(flat, exact, own, start, one.tiny) for start in one.starts_with_lost)
+        errors = one.errors.model_copy(update={"lost": lost / exact.numel()})
+        compared.append(Comparison(errors, one.index, one.expected, one.got))
+    return compared
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What was measured of one output in comparison with the truth: all errors but `lost`, and the worst
+    element. `starts_with_lost` are the beginnings of the pieces in which some element is off by more than
+    half its value. `finite`: there was neither NaN nor infinity in output and truth."""
+
+    errors: Errors
+    index: int
+    expected: float
+    got: float
+    finite: bool
+    starts_with_lost: tuple[int, ...]
+    tiny: float
+
+
+def _measured(
+    flats: Sequence[torch.Tensor], exact: torch.Tensor, faint: float, *, clean: bool
+) -> list[_Measured]:
+    """Measures flat outputs against the flat truth `exact`; `faint` is as in `compare`. With `clean`,
+    elements that are not finite on either side do not count. All numbers are computed on the device and
+    fetched at once."""
+    floor = _faint(flats[0].dtype, faint)
+    count, starts = exact.numel(), range(0, exact.numel(), PIECE)
+    stride = max(1, count // SAMPLE)
+    norms = [_float64_norm(exact[start : start + PIECE], clean=clean) for start in starts]
+    scale = (torch.stack(norms).square_().sum() / count).sqrt()
+    tiny = (scale * 1e-12).clamp_min(floor) if faint == FAINT else torch.full_like(scale, floor)
+    numbers = [scale, tiny]
+    samples: list[list[torch.Tensor]] = [[] for _ in flats]
+    for start in starts:
+        raw = exact[start : start + PIECE]
+        wide = raw.double()
+        right = (_finite(wide) if clean else wide).abs()
+        tiles = _tile_norms(right)
+        limit = right.clamp_min_(tiny)
+        for flat, sampled in zip(flats, samples, strict=True):
+            got = flat[start : start + PIECE].to(raw.device)
+            error = (got.double() if got.dtype != torch.float32 else got) - wide
+            error = (_finite(error) if clean else error).abs_()
+            peak, where = error.max(0)
+            ratio = error / limit
+            sampled.append(ratio[::stride].clamp_max(1))  # a view would keep the whole piece
+            local = [e / r.clamp_min(tiny) for e, r in zip(_tile_norms(error), tiles, strict=True)]
+            tile = torch.cat(local).max()
+            numbers += [peak, where, torch.linalg.vector_norm(error), ratio.max(), tile]
+            numbers += [raw.take(where), got.take(where)]
+    numbers += [_percentile(sampled) for sampled in samples]
+    fetched = iter(torch.stack([number.double() for number in numbers]).tolist())
+    size, smallest = next(fetched), next(fetched)
+    found = [[next(fetched) for _ in range(7)] for _ in starts for _ in flats]
+    results = []
+    for position, relative in enumerate(fetched):
+        pieces = found[position :: len(flats)]
+        squares = sum(piece[2] ** 2 for piece in pieces)
+        furthest = max(range(len(pieces)), key=lambda n: pieces[n][0])
+        worst, index, _, _, _, expected, got_there = pieces[furthest]
+        reference = max(size, floor)
+        results.append(
+            _Measured(
+                Errors(
+                    rms=(squares / count) ** 0.5 / reference,
+                    worst=worst / reference,
+                    tile=max(piece[4] for piece in pieces),
+                    relative=relative,
+                    lost=0.0,
+                ),
+                starts[furthest] + int(index),
+                expected,
+                got_there,
+                all(math.isfinite(piece[0]) for piece in pieces) and math.isfinite(size),
+                tuple(start for start, piece in zip(starts, pieces, strict=True) if piece[3] > 0.5),
+                smallest,
+            )
+        )
+    return results
 
 
 def roundings(terms: int, dtype: torch.dtype) -> float:
@@ -205,15 +267,20 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
-    squares = reference = worst = 0.0
+    if not flat.numel():
+        return False
+    found = []  # of each piece, fetched at once
     for start in range(0, flat.numel(), PIECE):
         piece = right[start : start + PIECE].float()
         difference = flat[start : start + PIECE].float() - piece
-        squares += float(torch.linalg.vector_norm(difference)) ** 2
-        reference += float(torch.linalg.vector_norm(piece)) ** 2
-        worst = max(worst, float(torch.linalg.vector_norm(difference, ord=float("inf"))))
-    scale = (reference / max(flat.numel(), 1)) ** 0.5
-    within = squares <= (allowed.rms**2) * reference and worst <= allowed.worst * scale
+        found += [torch.linalg.vector_norm(difference), torch.linalg.vector_norm(piece)]
+        found.append(torch.linalg.vector_norm(difference, ord=math.inf))
+    numbers = torch.stack(found).tolist()
+    squares, reference = (sum(number**2 for number in numbers[n::3]) for n in (0, 1))
+    scale = (reference / flat.numel()) ** 0.5
+    within = squares <= (allowed.rms**2) * reference and all(
+        worst <= allowed.worst * scale for worst in numbers[2::3]
+    )
     return not within
 
 
@@ -263,52 +330,52 @@ def _largest(values: torch.Tensor) -> float:
     return float(torch.linalg.vector_norm(values, ord=math.inf)) if values.numel() else 0.0
 
 
-def _norm(values: torch.Tensor) -> float:
-    """The Euclidean norm: the square root of the sum of all squares, in a single pass over the tensor."""
-    return float(torch.linalg.vector_norm(values))
+def _float64_norm(values: torch.Tensor, *, clean: bool) -> torch.Tensor:
+    """The Euclidean norm in float64; with `clean`, elements that are not finite count as zero."""
+    values = _finite(values.double()) if clean else values
+    norm: torch.Tensor = torch.linalg.vector_norm(values, dtype=torch.float64)
+    return norm
 
 
-def _rms(values: torch.Tensor) -> float:
-    """The root mean square in float64, elements that are not finite counted as zero; 0 for no elements."""
-    square = 0.0
-    for start in range(0, values.numel(), PIECE):
-        piece = values[start : start + PIECE]
-        norm = float(torch.linalg.vector_norm(piece, dtype=torch.float64))
-        square += (norm if math.isfinite(norm) else _norm(_finite(piece.double()))) ** 2
-    return math.sqrt(square / max(values.numel(), 1))
+def _percentile(pieces: list[torch.Tensor]) -> torch.Tensor:
+    """The 95th percentile of the sampled relative errors in `pieces`."""
+    ratios = torch.cat(pieces)
+    found: torch.Tensor = torch.kthvalue(ratios, max(1, int(0.95 * ratios.numel()))).values
+    return found
 
 
-def _percentile(pieces: list[torch.Tensor]) -> float:
-    """The 95th percentile of the sampled relative errors in `pieces`; 0 if there are none."""
-    ratios = torch.cat(pieces) if pieces else torch.zeros(1)
-    return float(torch.kthvalue(ratios, max(1, int(0.95 * ratios.numel()))).values) if ratios.numel() else 0.0
+def _first_strange(flat: torch.Tensor, exact: torch.Tensor) -> int | None:
+    """Index of the first element that is NaN or infinite in the flat output or in the flat truth `exact` and
+    on which both disagree (the truth rounded to the output's type); None if there is none."""
+    for start in range(0, exact.numel(), PIECE):
+        right = exact[start : start + PIECE]
+        got = flat[start : start + PIECE].to(right.device)
+        expected = right.to(got.dtype)
+        same = (got == expected) | (torch.isnan(got) & torch.isnan(expected))
+        wrong = ~same & ~(torch.isfinite(got) & torch.isfinite(expected))
+        if bool(wrong.any()):
+            return start + int(wrong.nonzero()[0])
+    return None
 
 
-def _strange(got: torch.Tensor, right: torch.Tensor) -> int | None:
-    """Index of the first element that is NaN or infinite in the output or in the truth and on which both
-    disagree (the truth rounded to the output's type); None if there is none."""
-    if bool(torch.isfinite(got).all()) and bool(torch.isfinite(right).all()):
-        return None
-    expected = right.to(got.dtype)
-    same = (got == expected) | (torch.isnan(got) & torch.isnan(expected))
-    wrong = ~same & ~(torch.isfinite(got) & torch.isfinite(expected))
-    return int(wrong.nonzero()[0]) if bool(wrong.any()) else None
+def _lost(flat: torch.Tensor, exact: torch.Tensor, own: torch.Tensor | None, start: int, tiny: float) -> int:
+    """How many elements of the piece that begins at `start` are off by more than half their value (at least
+    `tiny`); not counted are those that PyTorch's output `own` does not have right to KNOWN."""
+    wide = exact[start : start + PIECE].double()
+    error = _finite(flat[start : start + PIECE].to(wide.device).double() - wide).abs_()
+    right = _finite(wide).abs_()
+    gone = error / right.clamp_min(tiny) > 0.5
+    if own is not None:
+        theirs = own.reshape(-1)[start : start + PIECE].to(wide.device).double()
+        gone &= _finite(theirs - wide).abs_() < right * KNOWN
+    return int(gone.sum())
 
 
-def _worst_tile(error: torch.Tensor, right: torch.Tensor, tiny: float) -> float:
-    """The largest local error: the RMS of `error` over any TILE consecutive elements, divided by the RMS of
-    `right` over the same elements (at least `tiny`). Both tensors hold magnitudes, of the errors and of the
-    true values."""
-    whole = error.numel() // TILE * TILE
-    worst = 0.0
-    for e, r in (
-        (error[:whole].view(-1, TILE), right[:whole].view(-1, TILE)),
-        (error[whole:].view(1, -1), right[whole:].view(1, -1)),
-    ):
-        if e.numel():
-            ratio = torch.linalg.vector_norm(e, dim=1) / torch.linalg.vector_norm(r, dim=1).clamp_min(tiny)
-            worst = max(worst, float(ratio.max()))
-    return worst
+def _tile_norms(values: torch.Tensor) -> list[torch.Tensor]:
+    """The norms of every TILE consecutive elements of a flat tensor, and of the rest if there is one."""
+    whole = values.numel() // TILE * TILE
+    tiles = (values[:whole].view(-1, TILE), values[whole:].view(1, -1))
+    return [torch.linalg.vector_norm(tile, dim=1) for tile in tiles if tile.numel()]
 
 
 def _compare_exact(output: torch.Tensor, truth: torch.Tensor) -> Comparison:

@@ -7,6 +7,8 @@ from kernelblaster.judge.prepare import Prepared
 from kernelblaster.judge.profile import filled_layout
 from kernelblaster.records import Rejected
 
+CLEAN = "compute-sanitizer: found nothing at the smallest workload"
+
 
 def sanitize(device: Device, prepared: Prepared, binary: Binary) -> Rejected | None:
     """Runs the device's memory and race checker (compute-sanitizer on a GPU) on one call at the task's

@@ -23,6 +23,7 @@ from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
 
 PLENTY = 8  # times the bytes of all inputs in float64: with less free memory, the arena is overwritten
+ALWAYS_ROOM = 1 << 24  # bytes for which it is not asked how much memory is free: asking takes a while
 ANOTHER = 1_000_003  # added to a seed for other values of the same kind
 FOCUS_STRENGTH = 4.0  # factor on the perturbation of the parameter in focus
 TIED: tuple[Distribution, ...] = ("written", "spiky")  # kinds that test how equal values (ties) are resolved
@@ -203,7 +204,8 @@ class Truth:
         device = self._arena.memory.device
         size = 8 * sum(case.workload.elements(tensor) for tensor in tensors)
         drawn_again = not case.patched  # what was patched cannot be
-        free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
+        ask = device.type == "cuda" and size > ALWAYS_ROOM
+        free = torch.cuda.mem_get_info(device)[0] if ask else None
         if drawn_again and free is not None and free < PLENTY * size + (1 << 30):
             self._present = None
             views = float64_views(self._arena, tensors, case.workload)
@@ -234,25 +236,28 @@ class Truth:
         special number."""
         seed = self._rng.getrandbits(40)
         tied = (ties and distribution in TIED) or not all(t.floating for t in self._task.signature.outputs)
+        generator = torch.Generator(views[0].device).manual_seed(seed) if views else None
         for tensor, view in zip(tensors, views, strict=True):
             if tensor.floating:
                 unit = ROUNDING[getattr(torch, tensor.dtype)]
                 flat = view.view(-1)
                 for start in range(0, flat.numel(), PIECE):
                     piece = flat[start : start + PIECE]
-                    factors = 1.0 + unit * scattered(piece, seed, tied=tied)
+                    if tied:
+                        factors = scattered(piece, seed)
+                    else:
+                        factors = torch.empty_like(piece).uniform_(-1, 1, generator=generator)
+                    factors.mul_(unit).add_(1)
                     if distribution == "landmarks":
                         marks = torch.tensor(LANDMARKS, dtype=piece.dtype, device=piece.device)
                         factors[torch.isin(piece, marks)] = 1.0
                     piece.mul_(factors)
 
 
-def scattered(values: torch.Tensor, seed: int, *, tied: bool = True) -> torch.Tensor:
-    """Returns a pseudo-random number in [-1, 1) for each of `values` (float64). If `tied`, it depends on the
-    value and the seed only, so that equal values get equal numbers; otherwise also on the value's index."""
+def scattered(values: torch.Tensor, seed: int) -> torch.Tensor:
+    """Returns a pseudo-random number in [-1, 1) for each of `values` (float64), which depends on the value
+    and the seed only: equal values get equal numbers."""
     bits = values.view(torch.int64) ^ seed
-    if not tied:
-        bits = bits ^ torch.arange(1, 1 + bits.numel(), device=bits.device) * 0x9E3779B97F4A7C1
     for shift in (29, 32):
-        bits = (bits ^ (bits >> shift)) * -0x61C8864680B583EB
-    return (bits >> 11).double() * 2.0**-52
+        bits.bitwise_xor_(bits >> shift).mul_(-0x61C8864680B583EB)
+    return (bits >> 11).double().mul_(2.0**-52)

@@ -8,7 +8,8 @@ bounds. Inputs must be unchanged after the call. Whether repeated runs give the 
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -30,7 +31,7 @@ from kernelblaster.judge.operand_rounding import OperandRounding
 from kernelblaster.judge.samples import FAR, OutputSample, doubtful, share
 from kernelblaster.judge.slow_call import LARGE_SHARE, SlowCall, limit_s, slow_call
 from kernelblaster.judge.stop import Failure, Leash, Stop, failure, stop_on_report
-from kernelblaster.judge.truth import Truth
+from kernelblaster.judge.truth import ALWAYS_ROOM, Truth
 from kernelblaster.records import (
     Task,
     Verification,
@@ -262,6 +263,8 @@ class Verifier:
         seed = self._rng.getrandbits(48)
         inputs = [layout.view(t) for t in signature.input_tensors]
         parameters = [layout.view(t) for t in signature.parameters]
+        with self._running(case):  # memory is mapped while values are drawn
+            self._runner.prepare(self._arguments(case, layout))
         self._truth.write(case, seed, inputs, parameters)
         if case.patched:
             self._run(case, layout, self._memory_check(layout), 0)
@@ -292,32 +295,42 @@ class Verifier:
         layout.set_guards()
         synchronize(self._device.torch_device)
         scratch = self._rng.choice((0xFF, 0x00, self._rng.randrange(256)))
-        where = f"{case.workload.name} workload {case.workload.sizes}"
-        try:
-            with self.leash.during("verify"):
-                report = self._runner.call(
-                    self._arguments(case, layout),
-                    scratch_poison=scratch,
-                    accounting=limit_s is not None,
-                    kept=case.patched,
-                    limit_s=limit_s,
-                )
-        except (CandidateDied, CandidateHung) as error:
-            raise Stop(failure(error, "verify", where)) from error
+        with self._running(case):
+            report = self._runner.call(
+                self._arguments(case, layout),
+                scratch_poison=scratch,
+                accounting=limit_s is not None,
+                kept=case.patched,
+                limit_s=limit_s,
+            )
         self._calls += 1
         self.work = report.work
-        stop_on_report(report, where)
+        stop_on_report(report, _where(case))
         check.stop_if_touched()
         return [layout.view(t).clone() for t in signature.outputs]
+
+    @contextmanager
+    def _running(self, case: Case) -> Iterator[None]:
+        """A context for what a candidate does in a case: its time counts, and its failure raises Stop."""
+        try:
+            with self.leash.during("verify"):
+                yield
+        except (CandidateDied, CandidateHung) as error:
+            raise Stop(failure(error, "verify", _where(case))) from error
 
     def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Keeps the given tensors until they are compared: as they are on the emulator or if plenty of GPU
         memory is free, else as copies in host memory."""
-        if self._device.torch_device.type != "cuda":
+        size = sum(t.numel() * t.element_size() for t in tensors)
+        if self._device.torch_device.type != "cuda" or size <= ALWAYS_ROOM:
             return tensors
         free = torch.cuda.mem_get_info()[0]
-        size = sum(t.numel() * t.element_size() for t in tensors)
         return tensors if free > 8 * size + (1 << 30) else [_on_host(t) for t in tensors]
+
+
+def _where(case: Case) -> str:
+    """The sizes of a case in words, for evidence."""
+    return f"{case.workload.name} workload {case.workload.sizes}"
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:

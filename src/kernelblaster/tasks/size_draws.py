@@ -255,11 +255,12 @@ class SizeDraws:
                     name: _stepped(extent, self.base.sizes[name], steps[name])
                     for name, extent in wanted.items()
                 }
-                workload = accept(NAMES[kind], stepped)
-                if workload is None or workload.sizes == self.base.sizes:
-                    break
-                if workload.total_bytes(self._task.signature) <= limit:
-                    return SizeDraw(kind, workload)
+                if self._input_bytes(stepped) <= limit:  # else there is no need to ask the task
+                    workload = accept(NAMES[kind], stepped)
+                    if workload is None or workload.sizes == self.base.sizes:
+                        break
+                    if workload.total_bytes(self._task.signature) <= limit:
+                        return SizeDraw(kind, workload)
                 largest = max(wanted, key=lambda name: wanted[name], default="")
                 if kind == "tiled" and wanted[largest] > TILE and largest not in fixed:
                     smaller = wanted | {largest: max(TILE, wanted[largest] // 2)}  # others stay multiples
@@ -269,6 +270,11 @@ class SizeDraws:
                     break
                 wanted = smaller
         return None
+
+    def _input_bytes(self, extents: dict[str, int]) -> int:
+        """How many bytes the inputs take with these extents of free sizes, the others as in the base."""
+        workload = self.base.model_copy(update={"sizes": self.base.sizes | extents})
+        return sum(workload.bytes(tensor) for tensor in self._task.signature.input_tensors)
 
     def _smaller(self, wanted: dict[str, int], fixed: Collection[str]) -> dict[str, int]:
         """One step from the `wanted` extents (by size name) towards a smaller workload: the largest of the
