@@ -138,3 +138,22 @@ def test_the_sanitizer_report_is_read() -> None:
     (finding,) = parse("memcheck", report)
     assert finding.startswith("memcheck: Invalid __global__ write") and "candidate.cu:12" in finding
     assert parse("memcheck", "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n") == []
+
+
+def test_answers_to_posted_commands_are_read_by_the_next_one(tmp_path: Path) -> None:
+    body = """
+say('{"ready": true}')
+while True:
+    text = line().decode().strip()
+    say('{"fault": "no %s"}' % text if text.startswith("bad") else '{"done": "%s"}' % text)
+"""
+    player = script(tmp_path, body)
+    player.wait_ready()
+    player.post("first")
+    player.post("second")
+    assert player.command("third", 5) == {"done": "third"}
+    player.post("bad one")
+    player.post("bad two")
+    assert player.command("fourth", 5) == {"fault": "no bad one"}
+    assert player.command("fifth", 5) == {"done": "fifth"}
+    player.kill()

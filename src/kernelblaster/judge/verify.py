@@ -79,6 +79,8 @@ class Verifier:
         self._comparer = OutputComparer(task, self._truth, rounding or OperandRounding())
         self._key = self._rng.getrandbits(62)
         self._layouts: dict[int, Layout] = {}
+        self._recorded: list[tuple[Argument, ...]] = []  # the call of each case
+        self._upcoming: tuple[Argument, ...] | None = None  # that of the next case
         self._calls = 0
         self._threads = 0  # of calls at sizes above the usual ones
         self.leash = Leash(device)
@@ -108,6 +110,7 @@ class Verifier:
                         self._comparer.notes.append(self.slow.words)
                         break
                 layout = self._layouts.pop(number)
+                self._upcoming = next(iter(self._recorded[number + 1 :]), None)
                 with self._baseline.at(case.workload).with_scalars(case.scalars):
                     if not self._too_many_threads(case, layout):
                         self._check_if_it_fits(case, layout)
@@ -138,13 +141,12 @@ class Verifier:
         """Draw where the tensors of each case lie (kept in `_layouts`), and run the candidate's host code for
         all cases in one recording, which is faster than one for each: the runner keeps the launches of each
         and replays them later."""
-        calls = []
         for number, case in enumerate(self._cases):
             layout = self._layouts[number] = self._lay_out(case)
             with self._baseline.at(case.workload).with_scalars(case.scalars):
-                calls.append(self._arguments(case, layout))
+                self._recorded.append(self._arguments(case, layout))
         with self.leash.during("verify"):
-            self._runner.record(calls)
+            self._runner.record(self._recorded)
 
     def _lay_out(self, case: Case) -> Layout:
         """Draw addresses for the tensors of a case; cases with `stays` always get the same ones."""
@@ -273,6 +275,9 @@ class Verifier:
         baseline = self._baseline.at(case.workload)
         right = self._stash(baseline.outputs(layout))
         outputs = [self._stash(self._run(case, layout, check, repeat)) for repeat in range(runs)]
+        if self._upcoming is not None:  # its memory is mapped while outputs are compared
+            with self._running(case):
+                self._runner.prepare(self._upcoming)
         for repeated in outputs[1:]:
             if not all(_same_bits(a, b) for a, b in zip(outputs[0], repeated, strict=True)):
                 self._deterministic = False

@@ -89,6 +89,17 @@ class DeviceContract:
         assert len(report.work) == 1
         assert torch.equal(out, 2 * x)
 
+    def test_a_call_may_be_prepared_before(self, device: Device) -> None:
+        out, x = self.prepare(device)
+        runner = device.start(self.binary(device, "double"))
+        for _ in range(2):
+            runner.prepare(self.arguments)
+            runner.call(self.arguments, scratch_poison=255, accounting=False)
+            assert torch.equal(out, 2 * x)
+            out.fill_(-1.0)
+            device.settle()
+        runner.close()
+
     def test_times_are_consistent(self, device: Device) -> None:
         self.prepare(device)
         runner = device.start(self.binary(device, "double"))
