@@ -65,6 +65,11 @@ class Again:
         return kind == "Accepted" if (self.then.speedup or 0) > FASTER else kind in CORRECT
 
     @property
+    def evidence(self) -> str:
+        """What the outcome says in its support; empty if it says nothing, or where there is none."""
+        return "" if isinstance(self.now, str) else str(getattr(self.now.outcome, "evidence", ""))
+
+    @property
     def row(self) -> str:
         then = self.then
         cells = [then.task, "valid" if then.valid else "not valid"]
@@ -105,7 +110,16 @@ def written(then: Then) -> Job | str:
 def page(found: list[Again], asked: int, device: str) -> list[str]:
     same = sum(one.same for one in found)
     told = f"{len(found)} of {asked} kernels judged again; the verdict of {same} is as it was."
-    return ["# Kernels judged again", "", f"Device: {device}. {told}", "", *HEAD, *(one.row for one in found)]
+    why = [f"- {one.then.task}: {one.evidence}" for one in found if not one.same and one.evidence]
+    table = [*HEAD, *(one.row for one in found)]
+    return [
+        "# Kernels judged again",
+        "",
+        f"Device: {device}. {told}",
+        "",
+        *table,
+        *(["", *why] if why else []),
+    ]
 
 
 def main() -> int:

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -61,8 +60,7 @@ class ReplayRunner:
     `player`, another process, then replays them on the tensors in `arena`. `binary` is the candidate's shared
     object. When its host code queries the GPU, it is told the properties `gpu`. For anything else that it
     asks, `answer` gets the question as text (`LaunchList.question`) and returns a number. `limit_s` is the
-    time limit of one command to the player in seconds. `followers` are the recorders that work side by side
-    in `stepped`; none: `recorder` alone."""
+    time limit of one command to the player in seconds."""
 
     def __init__(
         self,
@@ -73,11 +71,9 @@ class ReplayRunner:
         arena: Arena,
         answer: Callable[[str], int],
         limit_s: float,
-        followers: Sequence[Recorder] = (),
     ) -> None:
         self._player = player
         self._recorder = recorder
-        self._followers = list(followers) or [recorder]
         self._arena = arena
         self._answer = answer
         self._limit_s = limit_s
@@ -166,15 +162,7 @@ class ReplayRunner:
     def stepped(self, arguments: Sequence[Argument], earlier: Sequence[int]) -> list[SteppedCall]:
         self.recorded(arguments)  # its questions about the GPU are answered
         jobs = [self._in_two_places(arguments, number) for number in earlier]
-        count = min(len(self._followers), len(jobs))
-
-        def follow(number: int) -> list[SteppedCall]:
-            recorder = self._followers[number]
-            return [recorder.step(self._candidate, *job, STEPPING_LIMIT_S) for job in jobs[number::count]]
-
-        with ThreadPoolExecutor(count) as pool:
-            done = list(pool.map(follow, range(count)))
-        return [done[number % count][number // count] for number in range(len(jobs))]
+        return [self._recorder.step(self._candidate, *job, STEPPING_LIMIT_S) for job in jobs]
 
     def _in_two_places(
         self, arguments: Sequence[Argument], earlier: int

@@ -156,8 +156,11 @@ class ModuleBaseline:
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
         inputs = [layout.view(t) for t in self._task.signature.input_tensors]
         results: list[torch.Tensor] = []
-        duration_us = self._device.time_reference(lambda: results.extend(self._fast(inputs)))
-        return duration_us, results
+
+        def run() -> None:
+            results[:] = self._fast(inputs)
+
+        return self._device.time_reference(run), results
 
     def wide(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor] | None:
         self._reference.bind(parameters)

@@ -1,0 +1,38 @@
+"""How long the GPU is kept busy before PyTorch's work is timed. If it reached that work before the host had
+issued all of it, it would wait for the host, and the time would be the host's."""
+
+SLACK, SPARE_US = 1.5, 30.0  # how much longer than the host took last time: the factor, and microseconds
+MOST_US = 20_000.0
+SLOWER = 0.9  # by this factor it gets shorter from call to call, where the host needs less
+FOLLOWS = 0.5  # of a longer lead: a host that takes so much longer, too, waits for the GPU
+
+
+class Lead:
+    """The time in us, `us`, for which the GPU is kept busy before timed work, adapted to how long the host
+    takes to issue that work. `flush_us` is how long emptying the cache takes, which comes after it and hides
+    as much."""
+
+    def __init__(self, flush_us: float) -> None:
+        self.us = 0.0
+        self._flush_us = flush_us
+        self._late: list[tuple[float, float]] = []  # (lead, time to issue) of measurements that were late
+
+    def late(self, issued_us: float, *, in_time: bool) -> bool:
+        """Told how long the host took to issue the work just timed, and whether all of it was issued
+        `in_time`, before the GPU reached it. Adapts the lead, and returns whether the work is to be timed
+        again. It is not where the work itself waits for the GPU, or takes too long to issue (MOST_US):
+        nothing can hide that."""
+        wanted = min(MOST_US, max(0.0, SLACK * issued_us + SPARE_US - self._flush_us))
+        if in_time:
+            self.us = max(wanted, SLOWER * self.us)
+            self._late.clear()
+            return False
+        self._late.append((self.us, issued_us))
+        (first_lead, first_issued), (lead, issued) = self._late[0], self._late[-1]
+        waits = lead > first_lead and issued - first_issued > FOLLOWS * (lead - first_lead)
+        if waits or lead >= MOST_US:
+            self.us = first_lead if waits else lead
+            self._late.clear()
+            return False
+        self.us = min(MOST_US, max(wanted, 2 * self.us))
+        return True
