@@ -43,6 +43,18 @@ def test_indices_follow_the_size_that_bounds_them() -> None:
     assert int(target.max()) == 2
 
 
+def test_indices_into_a_dimension_as_long_as_they_are() -> None:
+    """`x[order]` with one index for each row: no other size may be what they are below."""
+    order = Tensor(name="order", role="input", dtype="int64", dims=("a",))
+    pool = pool_of(torch.randperm(1000), order, WORKLOAD)
+    assert pool.bound == "a" and pool.capped
+    for rows, below in ((3, 3), (1000, 1000), (5000, 1000)):  # they may have been classes after all
+        for kind in ("written", "vast-scale", "sorted"):
+            target = torch.empty(rows, dtype=torch.int64)
+            fill(target, pool, kind, Workload(name="odd", sizes={"a": rows, "classes": 3}), 1)  # type: ignore[arg-type]
+            assert int(target.min()) >= 0 and int(target.max()) < below
+
+
 def test_triangles_stay_triangles() -> None:
     pool = pool_of(torch.randn(32, 32).tril(), TENSOR, WORKLOAD)
     target = torch.empty(16, 16)

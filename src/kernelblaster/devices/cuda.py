@@ -165,6 +165,7 @@ class CudaDevice:
         busy host makes no difference; if the host was too late, the work is timed again."""
         begin, end = self._events
         times = []
+        self._lead.begin()
         while True:
             # As for candidates: what one of both pinned in the cache is not the other's.
             self._driver.cuCtxResetPersistingL2Cache()

@@ -190,7 +190,7 @@ class Runner(Protocol):
         of tensors. The call is executed instruction by instruction, in two processes that differ only in
         where code, stack and tensors lie in memory. This is done once for each number in `earlier`: so many
         calls with the same arguments are made before, which are not checked. Returns what was found in each,
-        in this order."""
+        in this order, up to the first in which anything was found or that could not be followed."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:

@@ -17,6 +17,10 @@ class Lead:
         self._flush_us = flush_us
         self._late: list[tuple[float, float]] = []  # (lead, time to issue) of measurements that were late
 
+    def begin(self) -> None:
+        """To be called before each work that is timed: an earlier one that failed says nothing about it."""
+        self._late.clear()
+
     def late(self, issued_us: float, *, in_time: bool) -> bool:
         """Told how long the host took to issue the work just timed, and whether all of it was issued
         `in_time`, before the GPU reached it. Adapts the lead, and returns whether the work is to be timed
@@ -34,5 +38,5 @@ class Lead:
             self.us = first_lead if waits else lead
             self._late.clear()
             return False
-        self.us = min(MOST_US, max(wanted, 2 * self.us))
+        self.us = min(MOST_US, max(wanted, 2 * self.us, SPARE_US))
         return True

@@ -39,6 +39,7 @@ COLD = 0.3  # share of verified calls before which the L2 cache is emptied, as i
 RESTORED = 0.3  # share of verified calls before which global variables are reset to their initial values
 MANY_TIMES = 500  # calls of host code before the recorded one, for one call of each set
 SOME_TIMES = 2  # the same for the other calls of the set
+MOST_POSTED = 64  # operations of a call that is mapped ahead
 MOST_MAPPED = 8  # calls whose tensors and scratch memory stay mapped
 
 
@@ -161,8 +162,13 @@ class ReplayRunner:
 
     def stepped(self, arguments: Sequence[Argument], earlier: Sequence[int]) -> list[SteppedCall]:
         self.recorded(arguments)  # its questions about the GPU are answered
-        jobs = [self._in_two_places(arguments, number) for number in earlier]
-        return [self._recorder.step(self._candidate, *job, STEPPING_LIMIT_S) for job in jobs]
+        done: list[SteppedCall] = []
+        for number in earlier:
+            place = self._in_two_places(arguments, number)
+            done.append(self._recorder.step(self._candidate, *place, STEPPING_LIMIT_S))
+            if done[-1].finding or done[-1].missing:
+                break
+        return done
 
     def _in_two_places(
         self, arguments: Sequence[Argument], earlier: int
@@ -317,7 +323,9 @@ class ReplayRunner:
 
     def prepare(self, arguments: Sequence[Argument]) -> None:
         launches = self.recorded(arguments)
-        if not launches.violations and not launches.errors:
+        refused = launches.violations or launches.errors
+        # Scratch would be taken while the reference needs memory, too; long lists do not fit into the pipe.
+        if not refused and not launches.scratch and len(launches.operations) <= MOST_POSTED:
             self._map(arguments, self._player.post, alone=True)
 
     def _map(self, arguments: Sequence[Argument], send: Callable[[str], object], *, alone: bool) -> int:

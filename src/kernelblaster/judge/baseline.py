@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 
 from kernelblaster.devices.device import Device, Runner, synchronize
-from kernelblaster.errors import KernelBlasterError
+from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.judge.iree_baseline import iree_run
 from kernelblaster.judge.layout import Layout
 from kernelblaster.records import Task, Workload
@@ -45,9 +45,10 @@ class Baseline(Protocol):
         ...
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
-        """Returns which kinds of values (negative, huge, NaN, ...) each input accepts, and which other scalar
-        arguments are possible. A PyTorch module is run at `workload` to find out, with scalars that `rng`
-        draws; a CUDA source declares it, so nothing is run."""
+        """Returns which kinds of values (negative, huge, NaN, ...) each input tensor accepts, and sets of
+        values that the scalar inputs may have instead of the task file's own. A PyTorch module is run at
+        `workload` to find out, with scalars that `rng` draws; a CUDA source declares it, so nothing is
+        run."""
         ...
 
     def at(self, workload: Workload) -> "Baseline":
@@ -144,9 +145,16 @@ class ModuleBaseline:
 
     def computed(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor]:
         """Runs the module on `inputs`, after its parameters were set to `parameters`. Returns its outputs, in
-        the task's own precision."""
+        the task's own precision. Raises BadTask if the module refuses these inputs."""
         self._reference.bind(parameters)
-        return self._reference.run(inputs)
+        try:
+            return self._reference.run(inputs)
+        except (IndexError, ValueError, AssertionError) as error:
+            shapes = ", ".join(str(tuple(value.shape)) for value in inputs)
+            raise BadTask(
+                f"{self._task.name}: the module accepts inputs of the shapes {shapes}, but not these values: "
+                f"{type(error).__name__}: {str(error).strip() or 'without a message'}"
+            ) from error
 
     def adopt(self, layout: Layout) -> None:
         """Copies the parameter values that lie in the memory of `layout` into tensors that the module owns.
@@ -158,7 +166,8 @@ class ModuleBaseline:
         results: list[torch.Tensor] = []
 
         def run() -> None:
-            results[:] = self._fast(inputs)
+            results.clear()  # of an earlier time: their memory is needed
+            results.extend(self._fast(inputs))
 
         return self._device.time_reference(run), results
 

@@ -61,10 +61,11 @@ class Searches:
         agent: bool,
         say: Say = ignore_progress,
     ) -> dict[str, Any]:
-        """Starts a search for `task` in a new process, of at most `budget` candidates and `seconds` (None: no
-        limit); returns its run's name without waiting for it. With `agent`, agents answer its questions in
-        place of a language model. `say` is called with progress. Raises KernelBlasterError if two searches
-        (MOST_SEARCHES) run already."""
+        """Starts a search in a new process, of at most `budget` candidates and `seconds` (None: no limit),
+        and does not wait for it. `task` has the task's "name", the "path" of its file, and whether it is
+        "shipped" with the package. Returns {"run": the run's name, "state": "starting"}. With `agent`, agents
+        answer its questions in place of a language model. `say` is called with progress. Raises
+        KernelBlasterError if two searches (MOST_SEARCHES) run already."""
         if self._started.running >= MOST_SEARCHES:
             raise KernelBlasterError(
                 f"{self._started.running} searches run already; wait for one, or stop one with stop_search."

@@ -58,7 +58,8 @@ def whole(
     drawn = _drawn(pool, rows, generator)
     values, low, high = pool.index_select(0, drawn), pool[0], pool[-1]
     if bound is not None:
-        values, low, high = values % bound, low % bound, torch.full_like(high, bound - 1)
+        values, low = ((one.long() % bound).to(pool.dtype) for one in (values, low))  # 256 is no uint8
+        high = torch.full_like(high, bound - 1)
     if distribution in ("zeros", "minute-scale"):
         return low.expand_as(values)
     if distribution in ("equal", "vast-scale"):

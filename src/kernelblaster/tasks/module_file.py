@@ -126,7 +126,8 @@ class ModuleFile:
             self._executed, self.replacements = before, replaced_before
 
     def replace(self, constants: Mapping[str, int]) -> None:
-        """Gives integers of the file other values for good. A key of `constants` is the name of a
+        """Gives integers of the file other values, in this object: the module is built and called with them
+        from now on. The file on disk stays as it is. A key of `constants` is the name of a
         module-level constant, or digits: "784" stands for every integer literal 784 of the file."""
         literals = {int(key): value for key, value in constants.items() if key.isdigit()}
         if literals:

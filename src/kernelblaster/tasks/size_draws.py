@@ -161,7 +161,7 @@ class SizeDraws:
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
         """Returns new workloads, one for each free size (a size that may vary). Each is the base workload,
-        around which this pool's sizes are drawn, with that one size changed to a random multiple of `unit`
+        around which all sizes here are drawn, with that one size changed to a random multiple of `unit`
         from `low` to `high`. The new value is at most the size's value in the primary or the base workload,
         whichever is larger, and is rounded to a value that the task accepts. Workloads that the task refuses
         or that need too much memory are left out."""
@@ -176,7 +176,7 @@ class SizeDraws:
         return workloads
 
     def apart(self, names: Sequence[str]) -> Workload | None:
-        """Returns the base workload, around which this pool's sizes are drawn, with the free sizes `names`
+        """Returns the base workload, around which all sizes here are drawn, with the free sizes `names`
         changed, so that sizes which are equal there become different. The first size stays; the second grows
         by k steps, the third by 2k, and so on, where a step is the distance between values that the task
         accepts. k is the largest of 13, 8, 5, 3, 2 and 1 (APART) that the task accepts; None if it accepts
@@ -192,7 +192,7 @@ class SizeDraws:
     def without_ones(self, workload: Workload) -> Workload:
         """Returns a copy of `workload` in which no free size (one that may vary) is 1: each that is gets a
         small value from 3 on. A new value differs from the size's value in the base workload, around which
-        this pool's sizes are drawn. Sizes that are 1 in the base workload stay 1. Returns `workload`
+        all sizes here are drawn. Sizes that are 1 in the base workload stay 1. Returns `workload`
         unchanged if the task accepts no such values."""
         accept, steps = self._accepting
         ones = [name for name in steps if workload.sizes[name] == 1 < self.base.sizes[name]]
@@ -211,7 +211,7 @@ class SizeDraws:
 
     def above(self, size: str) -> list[Workload]:
         """Returns the pool's workloads in which the size named `size` is larger than in the base workload,
-        around which the pool's sizes are drawn: up to twice as large (drawn in the way called `above`) or up
+        around which all sizes here are drawn: up to twice as large (drawn in the way called `above`) or up
         to 16 times (`long`; 8 times if the base is a small workload)."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 

@@ -26,11 +26,20 @@ class ValuePool:
     """A sorted sample of a tensor's values, from which new values are drawn. `triangle`: only this triangle
     of the last two dimensions has values, all else is zero; None: any element may have one. `bound` is for
     values that are indices: the name of the size that they must stay below. It is None for all other
-    values."""
+    values. `capped`: it is not sure that they are indices into that size, and they never exceed the largest
+    of the sample either."""
 
     values: torch.Tensor
     triangle: Literal["upper", "lower"] | None = None
     bound: str | None = None
+    capped: bool = False
+
+    def below(self, workload: Workload) -> int | None:
+        """The number that all values stay below at `workload`; None if there is none."""
+        if self.bound is None:
+            return None
+        size = workload.sizes[self.bound]
+        return min(size, int(self.values[-1]) + 1) if self.capped else size
 
 
 def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePool:
@@ -46,7 +55,7 @@ def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePoo
     triangle = _triangle(value)
     if triangle:
         flat = flat[flat != 0]
-    return ValuePool(torch.sort(flat).values, triangle, _bound(value, tensor, workload))
+    return ValuePool(torch.sort(flat).values, triangle, *_bound(value, tensor, workload))
 
 
 def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) -> ValuePool:
@@ -78,7 +87,7 @@ def fill(
     `pool.bound`. The same seed gives the same values."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
-    bound = workload.sizes[pool.bound] if pool.bound is not None else None
+    bound = pool.below(workload)
     for start in range(0, flat.numel(), PIECE):
         piece = flat[start : start + PIECE]
         rows = RowValues(start, piece.numel(), tuple(target.shape), seed, target.device)
@@ -149,16 +158,17 @@ def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
     return None
 
 
-def _bound(value: torch.Tensor, tensor: Tensor, workload: Workload) -> str | None:
-    """The name of the size that bounds an integer tensor's values, if they look like indices: the
-    smallest one at most a tenth above the largest value that is no dimension of the tensor itself.
-    None if there is none."""
+def _bound(value: torch.Tensor, tensor: Tensor, workload: Workload) -> tuple[str | None, bool]:
+    """The name of the size that bounds an integer tensor's values, if they look like indices, and whether it
+    is no more than a guess: the smallest size at most a tenth above the largest value. A dimension of the
+    tensor itself is the guess, made where no other size will do and no value is negative. None if there is
+    none."""
     if value.is_floating_point() or value.dtype == torch.bool or value.numel() == 0:
-        return None
-    largest = int(value.max())
-    above = [
-        (extent, name)
+        return None, False
+    largest, guess = int(value.max()), int(value.min()) >= 0
+    above = sorted(
+        (name in tensor.dims, extent, name)
         for name, extent in workload.sizes.items()
-        if largest < extent <= largest * 1.1 + 4 and name not in tensor.dims
-    ]
-    return min(above)[1] if above else None
+        if largest < extent <= largest * 1.1 + 4 and (guess or name not in tensor.dims)
+    )
+    return (above[0][2], above[0][0]) if above else (None, False)

@@ -44,9 +44,10 @@ def packed(plan: Plan, kernel: Kernel, product: Product, dtype: Dtype, terms: in
 
 @dataclass(frozen=True)
 class Packable:
-    """An operand of a matrix product that can be packed. `value` is the expression of one of its elements, in
-    the loop variables of `batch`, of the operand's own `rows` (of a right operand: columns) and of the K axis
-    `k_axis`."""
+    """An operand of a matrix product that can be packed: copied by a kernel of its own, before the
+    product, to a buffer with the number format and the order that tensor cores read. `value` is the
+    expression of one of its elements, in the loop variables of `batch`, of the operand's own `rows` (of a
+    right operand: columns) and of the K axis `k_axis`."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]

@@ -34,9 +34,10 @@ COMPARED: dict[str, Callable[[int, int], bool]] = {
 @dataclass(frozen=True)
 class Dimension:
     """One dimension of the images of a transposed convolution: which elements of the operand a result reads
-    along it. The result with the index i of `axis` belongs to the cell (i + `ahead`) / `stride`, and its
-    phase is the remainder. It reads the elements with the indices cell - tap * `step`. The tap is the
-    variable of the loop `taps`, which has `reads` iterations. The operand has `extent` elements."""
+    along it. Results are taken together in cells, runs of `stride` neighbours: the result with the index
+    i of `axis` belongs to the cell number (i + `ahead`) / `stride`, and its phase is the remainder. It
+    reads the elements with the indices cell - tap * `step`. The tap is the variable of the loop `taps`,
+    which has `reads` iterations. The operand has `extent` elements."""
 
     axis: Axis
     stride: int
@@ -48,17 +49,20 @@ class Dimension:
 
     @property
     def reach(self) -> int:
-        """How many elements before the index of its cell a result reads the operand, at most."""
+        """How many elements before that with the number of its cell a result reads the operand, at most. A
+        cell is a run of `stride` neighbouring results; see the class."""
         return (self.reads - 1) * self.step
 
     @property
     def first(self) -> int:
-        """The number of the cell to which the first result (index 0) belongs."""
+        """The number of the cell to which the first result (index 0) belongs: `ahead` / `stride`. A cell is a
+        run of `stride` neighbouring results that read the same elements, with different filter elements."""
         return self.ahead // self.stride
 
     @property
     def cells(self) -> Index:
-        """How many cells there are from that of the first result to that of the last, as a symbolic index."""
+        """How many cells (runs of `stride` neighbouring results) there are from that of the first result to
+        that of the last, as a symbolic index."""
         last = indices.add(self.axis.extent, indices.number(self.ahead + self.stride - 1))
         whole = indices.divide(last, indices.number(self.stride))
         return indices.subtract(whole, indices.number(self.first))

@@ -74,9 +74,11 @@ class InterleavedPhases(Schedule):
         return self.block_n // self.warps_n * stride + 1
 
     def shared_bytes(self, phases: int, taps: int, stride: int) -> int:
-        """Returns the shared memory of a block in bytes: two tiles of each operand, or the lines of results
-        that take their place in the end if these are larger; and two words for each column. `phases` is the
-        number of phases that have sums, `taps` the number of elements that a result reads along the last
-        dimension, `stride` the stride along that dimension."""
+        """Returns the shared memory in bytes that a block of this transposed convolution needs: for two
+        tiles of each operand, or for the lines of results that take their place in the end, if these are
+        larger; and two words for each column of a tile. A phase is the set of results whose index leaves
+        the same remainder by the stride. `phases` is the number of those that read anything, `taps` the
+        number of elements that a result reads along the last dimension, `stride` the stride along that
+        dimension."""
         staged = self.warps_m * self.warps_n * STAGED_ROWS * self.staged_line(stride)
         return (max(2 * sum(self.tile_words(phases, taps)), staged) + 2 * self.block_n) * 4

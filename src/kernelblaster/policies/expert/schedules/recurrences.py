@@ -25,8 +25,8 @@ VECTOR = 4  # elements that a lane reads at once
 @dataclass(frozen=True)
 class StepPerLaunch(Schedule):
     """The first layout of a recurrent layer: a launch for each time step, with blocks of `threads`. A thread
-    computes one element of the new state, and sums up its gates one after another. (`family` and `kind`: see
-    `Schedule`.)"""
+    computes one element of the new hidden state, and sums up its gates one after another. (`family` and
+    `kind`: see `Schedule`.)"""
 
     threads: int = 256
 
@@ -112,7 +112,8 @@ class PersistentSteps(Schedule):
 
     @property
     def elements(self) -> int:
-        """The number of elements of a group's new state that a thread computes in each step."""
+        """How many elements of the layer's new hidden state a thread computes in each time step, for all the
+        sequences (`rows`) that its block computes together."""
         return -(-self.rows * self.features // self.threads)
 
     def together(self, gates: int) -> int:
