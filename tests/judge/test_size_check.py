@@ -1,11 +1,29 @@
 """What the size check makes of a call at the modelled size, without running one."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+import torch
+
+from kernelblaster.devices.emulated import EmulatedDevice
+from kernelblaster.judge.baseline import ModuleBaseline
 from kernelblaster.judge.large_call import CallCoverage
-from kernelblaster.judge.size_check import MORE_WORK, _timed_otherwise
+from kernelblaster.judge.layout import slot_bytes
+from kernelblaster.judge.size_check import MORE_WORK, SizeCheck, _timed_otherwise
 from kernelblaster.judge.size_runs import uncovered
 from kernelblaster.records import KernelProfile, Metric, Profile
+from kernelblaster.tasks.catalog import load_task
+
+ORDERED = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, order):
+        return x[order] + x
+def get_inputs():
+    return [torch.randn(40, 30), torch.randint(0, 40, (40,))]
+def get_init_inputs():
+    return []
+"""
 
 
 def profile(instructions: float) -> Profile:
@@ -27,3 +45,17 @@ def test_more_work_than_was_timed_is_told(factor: float, told: bool) -> None:
 def test_blocks_must_write_their_share(covered: float, told: bool) -> None:
     seen = CallCoverage(share=0.1, covered=covered, places=(), work=1)
     assert (uncovered(seen) is not None) == told
+
+
+def test_indices_beyond_a_part_of_the_rows_are_refused_and_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "ordered.py"
+    path.write_text(ORDERED)
+    task, device = load_task(str(path)), EmulatedDevice()
+    try:
+        baseline = ModuleBaseline(task, device)
+        device.arena(slot_bytes(task.signature, [task.primary]))
+        check, x = SizeCheck(device), torch.randn(40, 30)
+        assert check._outputs(task, baseline, task.primary, [x, torch.arange(40)]) is not None
+        assert check._outputs(task, baseline, task.primary, [x, torch.full((40,), 50)]) is None
+    finally:
+        device.close()
