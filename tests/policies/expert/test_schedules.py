@@ -18,6 +18,7 @@ from kernelblaster.policies.expert.emit import emit, load_emitters
 from kernelblaster.policies.expert.expression import Expression, Gather, Load, rebuild
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.lower import initial_plan
+from kernelblaster.policies.expert.operator_table import operator_table
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedules import all_schedules
 from kernelblaster.policies.expert.schedules.attention import OnlineAttention
@@ -244,6 +245,11 @@ def test_facts_are_those_of_the_gpu(plan: Plan) -> None:
 def test_the_table_in_the_documentation_is_current() -> None:
     """`python -m kernelblaster.policies.expert.technique_table` prints it."""
     assert technique_table() in (DOCS / "expert.md").read_text()
+
+
+def test_every_core_operator_has_its_line_in_the_documentation() -> None:
+    """`python -m kernelblaster.policies.expert.operator_table` prints them; it knows of each why not."""
+    assert operator_table() in (DOCS / "operators.md").read_text()
 
 
 @cache

@@ -175,6 +175,11 @@ def _upsampled(
     return operator(x, size, *(scale_factors or ()))
 
 
+def is_decomposed(target: Any) -> bool:
+    """Whether the operator `target` is recorded as the operators that PyTorch makes it of."""
+    return _rule(target) is not None
+
+
 @cache
 def _rule(target: Any) -> Callable[..., Any] | None:
     """The function that decomposes the operator `target` into core (aten) operators; None if it is one
