@@ -51,7 +51,8 @@ WITHOUT = {
     **dict.fromkeys(("_fft_c2r", "_fft_r2c"), f"{MISSING}: complex numbers"),
     "sort": f"{MISSING}: `topk` of one or two is",
     **dict.fromkeys(
-        ("_cdist_forward", "_pdist_forward", "_embedding_bag", "grid_sampler_2d", "as_strided"), MISSING
+        ("_cdist_forward", "_pdist_forward", "_embedding_bag", "grid_sampler_2d", "as_strided", "resize_"),
+        MISSING,
     ),
 }
 
@@ -59,11 +60,12 @@ WITHOUT = {
 def core_operators() -> Iterator[torch._ops.OpOverload]:
     """Yields the operators of aten that PyTorch calls core, of which all others are made, with their
     overloads; those that write into a given tensor (`out`) are left out."""
-    for name in sorted(dir(torch.ops.aten)):
-        packet = getattr(torch.ops.aten, name)
-        for overload in packet.overloads() if hasattr(packet, "overloads") else ():
-            operator = getattr(packet, overload)
-            if torch.Tag.core in operator.tags and not overload.endswith("out"):
+    for name in sorted(torch._C._dispatch_get_all_op_names()):
+        namespace, _, of = name.partition("::")
+        packet, _, overload = of.partition(".")
+        if namespace == "aten" and not overload.endswith("out"):
+            operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+            if torch.Tag.core in operator.tags:
                 yield operator
 
 
