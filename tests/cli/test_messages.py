@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kernelblaster as kb
-from kernelblaster.cli import export, options, runs, tasks
+from kernelblaster.cli import export, main, options, runs, tasks
 from kernelblaster.cli.options import again_at
 from kernelblaster.errors import BadTask, KernelBlasterError
 from kernelblaster.export.seal import seal
@@ -21,7 +21,7 @@ from kernelblaster.shortage import shortage
 from kernelblaster.store.run import open_run
 from kernelblaster.tasks import catalog
 from tests.api.test_api import places
-from tests.cli.test_front_door import command
+from tests.cli.test_front_door import command, whole_command
 
 __all__ = ["places"]
 LONG = "+" + "x y " * 60
@@ -224,3 +224,19 @@ def test_inputs_that_do_not_fit_are_those_of_the_option(tmp_path: Path) -> None:
     with pytest.raises(BadTask) as told:
         catalog.load_task(str(tmp_path / "two.py"), inputs="x=randn(8, 4), z=randn(8, 4)")
     assert "two.py: forward() failed" in str(told.value)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("nothing to divide by"), RuntimeError("unforeseen")])
+def test_a_mistake_of_the_program_has_a_code_of_its_own(
+    error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 would say that a candidate is right and not faster."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(main, "app", fails)
+    code, out, err = whole_command(capsys, monkeypatch, "tasks", "list", "--json")
+    assert code == main.CRASHED == 70
+    assert json.loads(out) == {"error": f"{type(error).__name__}: {error}"}
+    assert "Traceback" in err and err.rstrip().endswith("please report it with the lines above.")

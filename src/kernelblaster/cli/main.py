@@ -5,6 +5,7 @@ import atexit
 import json
 import signal
 import sys
+import traceback
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn
@@ -19,6 +20,7 @@ from kernelblaster.settings import allow_reading, allow_unsafe, trust_tasks
 from kernelblaster.shortage import shortage
 
 UsageError: Any = typer.BadParameter.__mro__[2]  # click's own, which some versions of typer contain
+CRASHED = 70  # exit code of an error of the program itself
 OWN = "own process"  # context object of a command line run; None when called from Python
 
 
@@ -177,7 +179,8 @@ def _options(
 def main() -> None:
     """Runs the command that the command line names, and exits with its exit code. An error that a person can
     act on is printed as one line on standard error, with exit code 2; with `--json`, also as an object with
-    the key "error" on standard output."""
+    the key "error" on standard output. Any other error is one of the program: it is shown in full, and the
+    exit code is CRASHED, which no verdict has."""
     try:
         prepare()
         code = app(standalone_mode=False, obj=OWN)
@@ -189,12 +192,13 @@ def main() -> None:
         _fail(str(error))
     except BrokenPipeError:
         sys.exit(141)
-    except (OSError, MemoryError, RuntimeError, ImportError) as error:
-        if isinstance(error, typer.Abort):
-            _stop()
-        words = shortage(error)
+    except typer.Abort:
+        _stop()
+    except Exception as error:
+        known = isinstance(error, OSError | MemoryError | RuntimeError | ImportError)
+        words = shortage(error) if known else None
         if words is None:
-            raise
+            _crash(error)
         _fail(words)
     except KeyboardInterrupt:
         _stop()
@@ -213,6 +217,20 @@ def _fail(words: str) -> NoReturn:
     console.print("error:", style="red", end=" ", highlight=False)
     console.print(words, markup=False, highlight=False, soft_wrap=True)
     sys.exit(2)
+
+
+def _crash(error: Exception) -> NoReturn:
+    """Ends the command because of an error of the program itself: prints it in full on standard error, and
+    with `--json` its last line as JSON on standard output, then exits with code CRASHED."""
+    last = "".join(traceback.format_exception_only(error)).strip()
+    _print_json(last)
+    traceback.print_exception(error)
+    print(
+        "error: a mistake of kernelblaster's own, not of your files. What runs have recorded is kept; "
+        "please report it with the lines above.",
+        file=sys.stderr,
+    )
+    sys.exit(CRASHED)
 
 
 def _print_json(words: str) -> None:
