@@ -87,8 +87,8 @@ def test_elsewhere_each_step_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
         view(progress(result=Failed("Incorrect")))
         view.stage("timing")
     lines = written.getvalue().splitlines()
-    assert len(lines) == 3 and lines[0] == "run r"
-    assert "predicted 1.30x, got 1.49x" in lines[1] and "got Incorrect" in lines[2]
+    assert len(lines) == 4 and lines[0] == "run r" and "iteration/rollout/step/choice" in lines[1]
+    assert "predicted 1.30x, got 1.49x" in lines[2] and "got Incorrect" in lines[3]
 
 
 def test_with_json_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 WIDTH = 40
 SHOWN = 6
 LONGEST_TECHNIQUE = 34  # columns; a recipe may have more
+PLACE = "steps by iteration/rollout/step/choice, from 0"
 QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
@@ -55,10 +56,17 @@ class SilentSearch:
 
 
 class SearchLines:
-    """Shows a search in logs and pipes: prints one line when a step has ended."""
+    """Shows a search in logs and pipes: prints one line when a step has ended, and before the first one what
+    the numbers mean that it begins with."""
+
+    def __init__(self) -> None:
+        self._explained = False
 
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
+            if not self._explained:
+                out.print(f"  {PLACE}", style="dim", highlight=False, soft_wrap=True)
+                self._explained = True
             taken = "taken" if progress.step.taken else "not taken"
             own = time_text(progress.own_us, progress.modelled)
             got = ", ".join(filter(None, (_measured(progress), own)))
