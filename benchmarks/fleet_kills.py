@@ -34,6 +34,7 @@ from fleet_here import Fleet, descendants, differences, result, running_fleet, w
 from publish import publish
 from sqlalchemy import select
 
+from kernelblaster.fleet.dispatcher import LOSSES
 from kernelblaster.store.database import open_store
 from kernelblaster.store.leases import StoredLeases
 from kernelblaster.store.pointer import pointer_of
@@ -183,7 +184,8 @@ class Killing:
         assert pointer is not None
         with Run(self.folder, writing=False) as run:
             lost = StoredLeases(pointer.open(), run.id).lost_works()
-        return wrong + [f"given up: {one.about}" for one in lost]
+        words = ("a loss of what was done since is remembered", "given up")
+        return wrong + [f"{words[one.losses >= LOSSES]}: {one.about}" for one in lost]
 
 
 def add(log: Path, entry: dict[str, Any]) -> None:

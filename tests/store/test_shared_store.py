@@ -82,6 +82,33 @@ def test_what_is_done_is_forgotten(store: StoreDatabase) -> None:
     assert leases.begin("w", "", "GPU 1") == 0 and leases.lost_works() == []
 
 
+def test_a_crash_of_the_server_brings_no_losses_back(
+    store: StoreDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is done after it was lost is written to the disk; else a crash would leave the loss, and count the
+    next one of the same work as the second."""
+    leases = StoredLeases(store, "bench")
+    leases.begin("never lost", "", "GPU 0")
+    leases.begin("lost", "", "GPU 1")
+    leases.lose("lost", "node 1 is gone")
+    again = StoredLeases(store, "bench")  # in another process, which finds the first one held
+    assert again.begin("lost", "", "GPU 0") == again.begin("never lost", "", "GPU 1") == 1
+    again.begin("new", "", "GPU 2")
+    lasting: list[bool] = []
+    transact = store.transact
+    monkeypatch.setattr(
+        store,
+        "transact",
+        lambda work, *, lasting_=lasting, **named: (
+            lasting_.append(named.get("lasting", True)) or transact(work, **named)
+        ),
+    )
+    monkeypatch.setattr(store, "note", lambda *_: lasting.append(False))
+    for work in ("lost", "never lost", "new"):
+        again.end(work)
+    assert lasting == [True, True, False]
+
+
 def test_what_its_process_was_killed_with_counts_as_lost(store: StoreDatabase) -> None:
     leases = StoredLeases(store, "bench")
     leases.begin("killed with", "", "GPU 0")

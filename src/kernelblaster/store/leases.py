@@ -31,6 +31,7 @@ class StoredLeases:
         self._store = store
         self._scope = scope
         self._begin = _begin(store)
+        self._lost: set[str] = set()  # work that has losses
         self._end = leases.delete().where(
             leases.c.scope == bindparam("its_scope"), leases.c.work == bindparam("its_work")
         )
@@ -38,10 +39,18 @@ class StoredLeases:
 
     def begin(self, work: str, about: str, owner: str) -> int:
         values = {"scope": self._scope, "work": work, "about": about, "owner": owner, "since": time.time()}
-        return int(self._store.note(self._begin, {**values, "held": True, "losses": 0, "why": ""}))
+        losses = int(self._store.note(self._begin, {**values, "held": True, "losses": 0, "why": ""}))
+        if losses:
+            self._lost.add(work)
+        return losses
 
     def end(self, work: str) -> None:
-        self._store.note(self._end, {"its_scope": self._scope, "its_work": work})
+        if work not in self._lost:
+            self._store.note(self._end, {"its_scope": self._scope, "its_work": work})
+            return
+        # On the disk before anything else: a server that crashes must not bring its losses back.
+        self._store.transact(lambda connection: connection.execute(leases.delete().where(self._is(work))))
+        self._lost.discard(work)
 
     def release(self, work: str) -> None:
         free = leases.update().where(self._is(work)).values(held=False)
@@ -56,6 +65,7 @@ class StoredLeases:
             connection.execute(leases.update().where(self._is(work)).values(**changed))
             return connection.execute(select(leases.c.losses).where(self._is(work))).scalar() or 0
 
+        self._lost.add(work)
         return self._store.transact(record)
 
     def lost_works(self) -> list[LostWork]:
