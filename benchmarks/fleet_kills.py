@@ -185,7 +185,7 @@ class Killing:
         with Run(self.folder, writing=False) as run:
             lost = StoredLeases(pointer.open(), run.id).lost_works()
         words = ("a loss of what was done since is remembered", "given up")
-        return wrong + [f"{words[one.losses >= LOSSES]}: {one.about}" for one in lost]
+        return wrong + [f"{words[one.losses >= LOSSES]}: {one.about} ({one.why})" for one in lost]
 
 
 def add(log: Path, entry: dict[str, Any]) -> None:
