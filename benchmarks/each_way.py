@@ -54,8 +54,8 @@ def ways(folder: Path) -> list[Way]:
         ),
         Way("filter, on a race", ("evaluate", ROWSUM, racy, "--filter", "emulated"), codes=(3, 6)),
         Way("search", ("optimize", SOFTMAX, "--budget", "3", *runs)),
-        Way("verdict again, with a proof", ("verify", "last", "--proof", proof, *runs)),
-        Way("the proof repeated", ("verify", "--repeat", proof)),
+        Way("verdict again, with a proof", ("verify", "last", "--proof", proof, *runs), (0,), "holds"),
+        Way("the proof repeated", ("verify", "--repeat", proof), (0,), "holds"),
         *(
             Way(
                 f"export as {kind}",

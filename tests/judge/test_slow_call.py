@@ -126,3 +126,21 @@ def test_the_baseline_is_measured_once_for_a_task(bench) -> None:  # type: ignor
     clock.forget()
     clock.baseline_us(prepared)(layout)
     assert len(measured) == 6
+
+
+def test_a_proof_repeats_the_values_although_it_makes_no_slow_call(bench) -> None:  # type: ignore[no-untyped-def]
+    def roughly(call: FakeCall) -> None:
+        right(call)
+        call["out"].mul_(1 + 1e-7 * call["x"].sign())
+
+    first = judged(bench, roughly, 90.0)
+    path = bench.device.register(roughly, 90.0)
+    compilation = Compilation(seconds=0, cached=True, architecture="sm_90a", compiler="", resources=())
+    draw = SecretDraw(bench.seed, tuple(bench.planner.draw(SecretDraw(bench.seed).seeds[0])))
+    clock = MeasuredClock(bench.device, keep_samples=False)
+    tested = CandidateUnderTest(bench.device, clock, prepared_of(bench), Binary(path, compilation), draw)
+    again = tested.verify_and_time()
+    assert first.verification is not None and again.verification is not None
+    assert [case.candidate for case in first.verification.cases] == [
+        case.candidate for case in again.verification.cases
+    ]
