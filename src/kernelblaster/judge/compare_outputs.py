@@ -33,6 +33,7 @@ from kernelblaster.tasks.open_choices import settled
 
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
 SMALL_OUTPUT = 1 << 16  # elements: with fewer, PyTorch's own error may be zero by chance
+MORE_ROUNDINGS, SLIGHTLY = 3, 3.0  # times; of the bound
 NEAR = 0.5  # of the bound: above, the effect of rounding the inputs is computed too
 SMOOTH = (
     2.0**-10
@@ -171,16 +172,34 @@ class OutputComparer:
     ) -> list[OutputSample]:
         """Completes the `samples` of a case (`truth` are its float64 outputs): sets `moved`, the effect of
         one rounding of the inputs, where errors are near the bound or the output is small. That takes a
-        second run of the float64 reference on the values of `seed`. `parts` are the elements to compare."""
+        second run of the float64 reference on the values of `seed`. Where errors are then a little beyond the
+        bound, inputs are rounded at random a few times more, and the largest effect counts: a single one may
+        happen to be small where a sum passes through zero. `parts` are the elements to compare."""
         clear = [one.excused or (one.count > SMALL_OUTPUT and share([one]) < NEAR) for one in samples]
         if case.planted or not self._moves_inputs or all(clear):
             return samples
+        samples = [
+            replace(one, moved=errors)
+            for one, errors in zip(samples, self._effects(case, seed, truth, parts), strict=True)
+        ]
+        for _ in range(MORE_ROUNDINGS):
+            if not any(not one.excused and 1 < share([one]) < SLIGHTLY for one in samples):
+                break
+            further = self._effects(case, seed, truth, parts)
+            samples = [
+                replace(one, moved=either(one.moved, errors)) if one.moved and errors else one
+                for one, errors in zip(samples, further, strict=True)
+            ]
+        return samples
+
+    def _effects(
+        self, case: Case, seed: int, truth: list[torch.Tensor], parts: Sequence[torch.Tensor] | None
+    ) -> list[Errors | None]:
+        """The effect of one rounding of every input on each output, by a run of the float64 reference."""
         moved = self._truth.rounded(case, seed) or truth
         moved = _of(moved, parts) if parts is not None and moved is not truth else moved
         errors = [compare(m, t).errors for m, t in zip(moved, truth, strict=True)]
-        if self._mixed:
-            errors = self._apart(case, seed, truth, errors, parts)
-        return [replace(one, moved=e) for one, e in zip(samples, errors, strict=True)]
+        return self._apart(case, seed, truth, errors, parts) if self._mixed else errors
 
     def _apart(
         self,
