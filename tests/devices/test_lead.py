@@ -13,6 +13,7 @@ def timed(lead: Lead, issue_us: Callable[[], float], work_us: float, *, waits: b
     """The times that were taken of work that the host needs `issue_us` to issue; `waits`: half of it is
     issued when the other half is done."""
     times = []
+    lead.begin()
     while True:
         before_us, host_us = lead.us + FLUSH_US, issue_us()
         if waits:

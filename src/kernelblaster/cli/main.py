@@ -195,8 +195,7 @@ def main() -> None:
     except typer.Abort:
         _stop()
     except Exception as error:
-        known = isinstance(error, OSError | MemoryError | RuntimeError | ImportError)
-        words = shortage(error) if known else None
+        words = shortage(error)
         if words is None:
             _crash(error)
         _fail(words)

@@ -185,12 +185,11 @@ class Runner(Protocol):
         saves time."""
         ...
 
-    def stepped(self, arguments: Sequence[Argument], earlier: Sequence[int]) -> list[SteppedCall]:
+    def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
         """Checks whether the host code of a call computes or decides anything by addresses, its own or those
-        of tensors. The call is executed instruction by instruction, in two processes that differ only in
-        where code, stack and tensors lie in memory. This is done once for each number in `earlier`: so many
-        calls with the same arguments are made before, which are not checked. Returns what was found in each,
-        in this order, up to the first in which anything was found or that could not be followed."""
+        of tensors, and returns what was found. The call is executed instruction by instruction, in two
+        processes that differ only in where code, stack and tensors lie in memory. Before the call, each
+        process makes `earlier` calls with the same arguments, which are not checked."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:

@@ -15,11 +15,11 @@ class Lead:
     def __init__(self, flush_us: float) -> None:
         self.us = 0.0
         self._flush_us = flush_us
-        self._late: list[tuple[float, float]] = []  # (lead, time to issue) of measurements that were late
+        self._first: tuple[float, float] | None = None  # lead and time to issue when first it was late
 
     def begin(self) -> None:
         """To be called before each work that is timed: an earlier one that failed says nothing about it."""
-        self._late.clear()
+        self._first = None
 
     def late(self, issued_us: float, *, in_time: bool) -> bool:
         """Told how long the host took to issue the work just timed, and whether all of it was issued
@@ -29,14 +29,13 @@ class Lead:
         wanted = min(MOST_US, max(0.0, SLACK * issued_us + SPARE_US - self._flush_us))
         if in_time:
             self.us = max(wanted, SLOWER * self.us)
-            self._late.clear()
             return False
-        self._late.append((self.us, issued_us))
-        (first_lead, first_issued), (lead, issued) = self._late[0], self._late[-1]
-        waits = lead > first_lead and issued - first_issued > FOLLOWS * (lead - first_lead)
-        if waits or lead >= MOST_US:
-            self.us = first_lead if waits else lead
-            self._late.clear()
+        self._first = self._first or (self.us, issued_us)
+        lead, issued = self._first
+        if self.us > lead and issued_us - issued > FOLLOWS * (self.us - lead):
+            self.us = lead
+            return False
+        if self.us >= MOST_US:
             return False
         self.us = min(MOST_US, max(wanted, 2 * self.us, SPARE_US))
         return True

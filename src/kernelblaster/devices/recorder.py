@@ -92,7 +92,7 @@ class Recordable:
             lines.append("kernel " + " ".join(str(word) for word in words))
         for name, size in self.code.globals.items():
             lines.append(f"global {name} {self.addresses[name]} {size}")
-        lines += [f"fact {value} {question}" for question, value in list(self.facts.items())]
+        lines += [f"fact {value} {question}" for question, value in self.facts.items()]
         return "\n".join(lines)
 
 

@@ -160,21 +160,8 @@ class ReplayRunner:
     def threads(self, arguments: Sequence[Argument]) -> int:
         return sum(prod(launch.grid) * prod(launch.block) for launch in self.recorded(arguments).launches)
 
-    def stepped(self, arguments: Sequence[Argument], earlier: Sequence[int]) -> list[SteppedCall]:
+    def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
         self.recorded(arguments)  # its questions about the GPU are answered
-        done: list[SteppedCall] = []
-        for number in earlier:
-            place = self._in_two_places(arguments, number)
-            done.append(self._recorder.step(self._candidate, *place, STEPPING_LIMIT_S))
-            if done[-1].finding or done[-1].missing:
-                break
-        return done
-
-    def _in_two_places(
-        self, arguments: Sequence[Argument], earlier: int
-    ) -> tuple[CallToRecord, CallToRecord, int, int]:
-        """What `Recorder.step` needs to follow a call after `earlier` calls with these arguments: the call,
-        the same with everything at other addresses, how far tensors are moved there, and a seed."""
         call = replace(self._call(_key(arguments)), filling=self._rng.randrange(256))
         pages = self._pages_elsewhere()
         there = _moved(call.arguments, pages)
@@ -184,7 +171,7 @@ class ReplayRunner:
         moved = replace(call, arguments=there, before=tuple((n, there) for n, _ in call.before))
         stream = call.stream + 16 * self._rng.randint(1, 1 << 20)
         moved = replace(moved, scratch=call.scratch + away, stream=stream)
-        return call, moved, away, seed
+        return self._recorder.step(self._candidate, call, moved, away, seed, STEPPING_LIMIT_S)
 
     def _call(self, key: tuple[Argument, ...]) -> CallToRecord:
         """The call to record for these arguments (in the form that `_key` makes), with a random address for

@@ -21,11 +21,11 @@ def check_host_code(runner: Runner, arguments: tuple[Argument, ...]) -> Outcome 
     refused. Returns an outcome if the candidate fails: Rejected for a refused use of addresses, RuntimeFailed
     if its process dies, TimedOut if it hangs. Otherwise returns a note in words: that the host code was
     checked, or why it could not be."""
-    try:
-        calls = runner.stepped(arguments, EARLIER)
-    except (CandidateDied, CandidateHung) as error:
-        return failure(error, "verify", "in a recording of its host code")
-    for call in calls:
+    for earlier in EARLIER:
+        try:
+            call = runner.stepped(arguments, earlier)
+        except (CandidateDied, CandidateHung) as error:
+            return failure(error, "verify", "in a recording of its host code")
         if call.missing:
             return NOT_FOLLOWED + call.missing
         if call.finding:

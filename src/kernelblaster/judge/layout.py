@@ -77,9 +77,8 @@ class Layout:
         """Returns the byte offset in the arena (the memory that candidates work on) of the first guard byte
         (unused memory around outputs) that was changed; None if none was changed."""
         word = int.from_bytes(bytes([self.guard] * 8), "little", signed=True)
-        zones: list[tuple[int, int]] = []
-        extremes: list[torch.Tensor] = []
-        expected: list[int] = []
+        zones: list[tuple[int, int, int]] = []  # begin, end, and what every word or byte of it should be
+        extremes: list[torch.Tensor] = []  # the least and the largest of each
         for begin, end in self.guards:
             first = min(end, -(-begin // 8) * 8)  # what can be read as words of 8 bytes lies from here
             last = max(first, end // 8 * 8)
@@ -89,13 +88,12 @@ class Layout:
                     continue
                 zone, words = self.arena.memory[start:stop], first <= start and stop <= last
                 extremes += torch.aminmax(zone.view(torch.int64) if words else zone)
-                zones.append((start, stop))
-                expected += [word if words else self.guard] * 2
+                zones.append((start, stop, word if words else self.guard))
         if not zones:
             return None
         found = torch.stack([value.long() for value in extremes]).tolist()  # one wait for all of them
-        for number, (start, stop) in enumerate(zones):
-            if found[2 * number : 2 * number + 2] != expected[2 * number : 2 * number + 2]:
+        for (start, stop, value), least, largest in zip(zones, found[::2], found[1::2], strict=True):
+            if not least == value == largest:
                 return start + int((self.arena.memory[start:stop] != self.guard).nonzero()[0])
         return None
 

@@ -113,7 +113,8 @@ class Verifier:
                         self._comparer.notes.append(self.slow.words)
                         break
                 layout = self._layouts.pop(number)
-                self._upcoming = next(iter(self._recorded[number + 1 :]), None)
+                is_last = number + 1 == len(self._cases)
+                self._upcoming = None if is_last else self._recorded[number + 1]
                 with self._baseline.at(case.workload).with_scalars(case.scalars):
                     if not self._too_many_threads(case, layout):
                         self._check_if_it_fits(case, layout)

@@ -45,12 +45,12 @@ class StoredLeases:
         return losses
 
     def end(self, work: str) -> None:
-        if work not in self._lost:
-            self._store.note(self._end, {"its_scope": self._scope, "its_work": work})
-            return
-        # On the disk before anything else: a server that crashes must not bring its losses back.
-        self._store.transact(lambda connection: connection.execute(leases.delete().where(self._is(work))))
-        self._lost.discard(work)
+        values = {"its_scope": self._scope, "its_work": work}
+        if work in self._lost:  # on the disk: a server that crashes must not bring its losses back
+            self._store.transact(lambda connection: connection.execute(self._end, values))
+            self._lost.remove(work)
+        else:
+            self._store.note(self._end, values)
 
     def release(self, work: str) -> None:
         free = leases.update().where(self._is(work)).values(held=False)

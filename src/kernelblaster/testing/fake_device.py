@@ -102,8 +102,8 @@ class FakeRunner:
     def prepare(self, arguments: Sequence[Argument]) -> None:
         pass
 
-    def stepped(self, arguments: Sequence[Argument], earlier: Sequence[int]) -> list[SteppedCall]:
-        return [SteppedCall(instructions=1) for _ in earlier]
+    def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
+        return SteppedCall(instructions=1)
 
     def threads(self, arguments: Sequence[Argument]) -> int:
         return 1
