@@ -53,6 +53,11 @@ def test_work_that_waits_for_the_gpu_is_not_measured_for_ever() -> None:
     assert lead.us < 2000
 
 
+def test_a_little_noise_is_not_taken_for_waiting() -> None:
+    lead, host_us = Lead(FLUSH_US), iter([100.0, 230.0, 150.0])
+    assert timed(lead, lambda: next(host_us), 8.0)[-1] == 8.0
+
+
 def test_there_is_an_end() -> None:
     lead = Lead(FLUSH_US)
     for _ in range(5):

@@ -14,11 +14,12 @@ from kernelblaster.policies.expert import operators
 from kernelblaster.policies.expert.builder import LOWERINGS
 from kernelblaster.policies.expert.tracing import is_decomposed
 
-KERNEL, PARTS = "a kernel or an index map", "computed by other operators"
-TRAINING, RANDOM = "no: training only", "no: random, or nothing in inference mode"
-SEEN_THROUGH = "no kernel is needed: it is seen through, or another operator is traced in its place"
+KERNEL, PARTS = "a kernel or an index map", "made of others, and covered where these are"
+TRAINING, RANDOM, NOTHING = "no: training only", "no: random", "nothing is to be done in inference mode"
+SEEN_THROUGH = "no kernel is needed: a copy, an extent, or memory that others fill"
+ANOTHER = "another operator is traced in its place"
 COMPUTED_PLACES = "**no**: it writes to places that are computed"
-BY_VALUES = "**no**: sizes or decisions depend on values"
+BY_VALUES = "**no**: sizes, decisions or places depend on values"
 MISSING = "**no**"
 # Core operators that have neither a lowering nor a decomposition, and why.
 WITHOUT = {
@@ -31,7 +32,7 @@ WITHOUT = {
         ),
         TRAINING,
     ),
-    **dict.fromkeys(("native_dropout", "rand", "randn", "randperm"), RANDOM),
+    **dict.fromkeys(("rand", "randn", "randperm"), RANDOM),
     **dict.fromkeys(
         (
             "alias",
@@ -40,12 +41,13 @@ WITHOUT = {
             "empty_strided",
             "sym_numel",
             "sym_storage_offset",
-            "_native_batch_norm_legit",
-            "_native_batch_norm_legit_no_training",
-            "upsample_bilinear2d",
         ),
         SEEN_THROUGH,
     ),
+    **dict.fromkeys(
+        ("_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "upsample_bilinear2d"), ANOTHER
+    ),
+    "native_dropout": NOTHING,
     **dict.fromkeys(("index_put", "scatter", "scatter_add", "scatter_reduce"), COMPUTED_PLACES),
     **dict.fromkeys(("_local_scalar_dense", "nonzero", "masked_scatter"), BY_VALUES),
     **dict.fromkeys(("_fft_c2r", "_fft_r2c"), f"{MISSING}: complex numbers"),
